@@ -1,0 +1,85 @@
+/* Arithmetic on arrays: plain pointers and sizes. Kernels allocate nothing and know no thread.
+ *
+ * One table, filled reference first: scalar C is the specification, SIMD builds overwrite its slots. Every slot gives the same
+ * bits in every build: sums run in the order written here, no fused multiply-add, no relaxed_madd.
+ *   lane order   a sum over i is kept in 4 partial sums, element i in partial sum i % 4, each in order of i; then (0 + 1) + (2 + 3). */
+#ifndef HL_KERNELS_KERNELS_H
+#define HL_KERNELS_KERNELS_H
+
+#include <stdint.h>
+
+#include "headlight.h"
+#include "quant/panel.h"
+
+/* Activations of n rows as matrices read them. Float panels read f32, the others codes. Block b of a row are columns 32 b .. 32 b + 31:
+ *   x ~ d * code,  sum = codes' sum,  s = d * (float)sum
+ *   HL_FAST  codes are rounded to nearest even of x * (127 / amax), d = amax / 127, amax the block's largest |x|
+ *   HL_HIGH  the same with 32767
+ * codes16 holds them as i16, inside each group of four columns in the order 0 2 1 3 (so that two i16 at a time meet the panels'
+ * bytes); codes8 as i8 in order, only filled for HL_FAST. */
+struct act {
+    int n_in;          /* columns; a multiple of 32 when codes are used */
+    const float *f32;  /* [n][n_in] */
+    int8_t *codes8;    /* [n][n_in] */
+    int16_t *codes16;  /* [n][n_in] */
+    float *d, *s;      /* [n][n_in / 32] */
+    int32_t *sum;      /* [n][n_in / 32] */
+};
+
+/* y[c * y_stride + r] = dot(weight row r, activation row col0 + c), r in [0, 4 n_panels), c in [0, n_cols).
+ * Quantized panels, for each output, over blocks b in order, starting from 0:
+ *     acc += (dw * d) * (float)(sum of codes w * codes a   - 8 * sum (Q4_0), - 16 * sum (Q5_0))
+ *     acc += m * s                                                               (Q4_1, Q5_1)
+ * the inner sums are exact integers. Float panels: lane order over columns. panels: the first of n_panels panels. */
+typedef void linear_fn(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,
+                       int n_cols);
+
+struct kernels {
+    linear_fn *linear_fast[PANEL_TYPES]; /* activations of HL_FAST; float panels: the same as linear_high */
+    linear_fn *linear_high[PANEL_TYPES]; /* activations of HL_HIGH */
+
+    /* Fills row `row` of a's codes, d, s, sum from x [n_in]. */
+    void (*quantize)(struct act *a, int row, const float *x, hl_precision precision);
+
+    /* y[i] = (x[i] * scale) * w[i], scale = 1 / sqrt(sum(x^2) / n + eps), the sum in lane order. x, w, y: [n]; y may be x. */
+    void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps);
+
+    /* y[i] += x[i].   [n] */
+    void (*add)(float *y, const float *x, int n);
+    /* y[i] = y[i] * a + x[i] * b.   [n] */
+    void (*scale_add)(float *y, float a, const float *x, float b, int n);
+    /* y[i] *= a.   [n] */
+    void (*scale)(float *y, float a, int n);
+
+    /* y[i] = silu(g[i]) * u[i], silu(x) = x / (1 + exp(-x)), exp as exp_sum's.   [n]; y may be g or u. */
+    void (*silu_mul)(float *y, const float *g, const float *u, int n);
+    /* y[i] = gelu(g[i]) * u[i], the tanh form: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).   [n]; y may be g or u. */
+    void (*gelu_mul)(float *y, const float *g, const float *u, int n);
+
+    /* Rotates the first n_rot of x [n]: pairs (2i, 2i + 1) when interleaved, else (i, i + n_rot / 2). cs: cosines, sn: sines [n_rot / 2].
+     *     x0' = x0 * cos - x1 * sin,  x1' = x0 * sin + x1 * cos */
+    void (*rope)(float *x, const float *cs, const float *sn, int n_rot, int interleaved);
+
+    /* Scores of n_q query rows with n_k key rows of d floats (d a multiple of 4 or not): s[i * s_stride + j] = dot(q_i, k_j), lane order.
+     * q: [n_q][q_stride], k: [n_k][k_stride], s: [n_q][s_stride]. */
+    void (*attn_scores)(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k, int k_stride, int n_k, int d);
+    /* out_i = sum over j in order of p[i * p_stride + j] * v_j, starting from 0. v: [n_k][v_stride], out: [n_q][out_stride] (overwritten), d floats. */
+    void (*attn_values)(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v, int v_stride, int n_k, int d);
+    /* Largest of x [n], n >= 1. */
+    float (*max)(const float *x, int n);
+    /* p[i] = exp(x[i] - max); returns the sum in lane order. p may be x.   [n]
+     * exp is one polynomial for all builds, within 2 ulp, 0 below -87. */
+    float (*exp_sum)(float *p, const float *x, int n, float max);
+
+    /* Rows of the cache.   [n] */
+    void (*f32_from_f16_row)(float *dst, const uint16_t *src, int n);
+    void (*f16_from_f32_row)(uint16_t *dst, const float *src, int n);
+};
+
+/* This build's table. */
+const struct kernels *kernels_get(void);
+
+/* The scalar table, for tests. */
+const struct kernels *kernels_scalar(void);
+
+#endif

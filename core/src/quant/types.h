@@ -1,0 +1,27 @@
+/* GGUF's block types: sizes, and the reference reader of a row. */
+#ifndef HL_QUANT_TYPES_H
+#define HL_QUANT_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quant/panel.h"
+
+/* Numbers as in the file. */
+enum block_type {
+    TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q4_0 = 2, TYPE_Q4_1 = 3, TYPE_Q5_0 = 6, TYPE_Q5_1 = 7, TYPE_Q8_0 = 8, TYPE_BF16 = 30,
+};
+
+struct type_info {
+    const char *name;  /* "Q4_1" */
+    int n_weights;     /* weights of a block */
+    int n_bytes;       /* bytes of a block; 0: known by name, not built in */
+    enum panel_type panel;
+    /* Reads n weights (a whole number of blocks) from src into dst [n]: the specification of the type, bit for bit. */
+    void (*to_f32)(float *dst, const void *src, size_t n);
+};
+
+/* NULL when the number is not a type that anybody has named. */
+const struct type_info *type_info(uint32_t type);
+
+#endif
