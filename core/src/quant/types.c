@@ -1,0 +1,119 @@
+#include "quant/types.h"
+
+#include <string.h>
+
+#include "base/f16.h"
+#include "quant/blocks.h"
+
+static void f32_to_f32(float *dst, const void *src, size_t n) {
+    memcpy(dst, src, n * sizeof *dst);
+}
+
+static void f16_to_f32(float *dst, const void *src, size_t n) {
+    const uint16_t *w = src;
+    for (size_t i = 0; i < n; i++) dst[i] = f32_from_f16(w[i]);
+}
+
+static void bf16_to_f32(float *dst, const void *src, size_t n) {
+    const uint16_t *w = src;
+    for (size_t i = 0; i < n; i++) dst[i] = f32_from_bf16(w[i]);
+}
+
+/* Code i of a block whose low nibbles are weights 0 .. 15 and whose high ones 16 .. 31. */
+static int nibble(const uint8_t *qs, int i) {
+    return i < QK / 2 ? qs[i] & 15 : qs[i - QK / 2] >> 4;
+}
+
+static int five_bits(const uint8_t *qs, const uint8_t *qh, int i) {
+    return nibble(qs, i) | (qh[i / 8] >> i % 8 & 1) << 4;
+}
+
+static void q4_0_to_f32(float *dst, const void *src, size_t n) {
+    const struct block_q4_0 *b = src;
+    for (; n > 0; n -= QK, dst += QK, b++) {
+        float d = f32_from_f16(b->d);
+        for (int i = 0; i < QK; i++) dst[i] = d * (float)(nibble(b->qs, i) - 8);
+    }
+}
+
+static void q4_1_to_f32(float *dst, const void *src, size_t n) {
+    const struct block_q4_1 *b = src;
+    for (; n > 0; n -= QK, dst += QK, b++) {
+        float d = f32_from_f16(b->d), m = f32_from_f16(b->m);
+        for (int i = 0; i < QK; i++) dst[i] = d * (float)nibble(b->qs, i) + m;
+    }
+}
+
+static void q5_0_to_f32(float *dst, const void *src, size_t n) {
+    const struct block_q5_0 *b = src;
+    for (; n > 0; n -= QK, dst += QK, b++) {
+        float d = f32_from_f16(b->d);
+        for (int i = 0; i < QK; i++) dst[i] = d * (float)(five_bits(b->qs, b->qh, i) - 16);
+    }
+}
+
+static void q5_1_to_f32(float *dst, const void *src, size_t n) {
+    const struct block_q5_1 *b = src;
+    for (; n > 0; n -= QK, dst += QK, b++) {
+        float d = f32_from_f16(b->d), m = f32_from_f16(b->m);
+        for (int i = 0; i < QK; i++) dst[i] = d * (float)five_bits(b->qs, b->qh, i) + m;
+    }
+}
+
+static void q8_0_to_f32(float *dst, const void *src, size_t n) {
+    const struct block_q8_0 *b = src;
+    for (; n > 0; n -= QK, dst += QK, b++) {
+        float d = f32_from_f16(b->d);
+        for (int i = 0; i < QK; i++) dst[i] = d * (float)b->qs[i];
+    }
+}
+
+/* Block sizes of types that are not built in: ggml's table of types. */
+static const struct type_info types[] = {
+    [TYPE_F32] = {"F32", 1, 4, PANEL_F32, f32_to_f32},
+    [TYPE_F16] = {"F16", 1, 2, PANEL_F16, f16_to_f32},
+    [TYPE_Q4_0] = {"Q4_0", QK, sizeof(struct block_q4_0), PANEL_Q4_0, q4_0_to_f32},
+    [TYPE_Q4_1] = {"Q4_1", QK, sizeof(struct block_q4_1), PANEL_Q4_1, q4_1_to_f32},
+    [4] = {.name = "Q4_2"},
+    [5] = {.name = "Q4_3"},
+    [TYPE_Q5_0] = {"Q5_0", QK, sizeof(struct block_q5_0), PANEL_Q5_0, q5_0_to_f32},
+    [TYPE_Q5_1] = {"Q5_1", QK, sizeof(struct block_q5_1), PANEL_Q5_1, q5_1_to_f32},
+    [TYPE_Q8_0] = {"Q8_0", QK, sizeof(struct block_q8_0), PANEL_Q8_0, q8_0_to_f32},
+    [9] = {.name = "Q8_1", .n_weights = 32, .n_bytes = 36},
+    [10] = {.name = "Q2_K", .n_weights = 256, .n_bytes = 84},
+    [11] = {.name = "Q3_K", .n_weights = 256, .n_bytes = 110},
+    [12] = {.name = "Q4_K", .n_weights = 256, .n_bytes = 144},
+    [13] = {.name = "Q5_K", .n_weights = 256, .n_bytes = 176},
+    [14] = {.name = "Q6_K", .n_weights = 256, .n_bytes = 210},
+    [15] = {.name = "Q8_K", .n_weights = 256, .n_bytes = 292},
+    [16] = {.name = "IQ2_XXS", .n_weights = 256, .n_bytes = 66},
+    [17] = {.name = "IQ2_XS", .n_weights = 256, .n_bytes = 74},
+    [18] = {.name = "IQ3_XXS", .n_weights = 256, .n_bytes = 98},
+    [19] = {.name = "IQ1_S", .n_weights = 256, .n_bytes = 50},
+    [20] = {.name = "IQ4_NL", .n_weights = 32, .n_bytes = 18},
+    [21] = {.name = "IQ3_S", .n_weights = 256, .n_bytes = 110},
+    [22] = {.name = "IQ2_S", .n_weights = 256, .n_bytes = 82},
+    [23] = {.name = "IQ4_XS", .n_weights = 256, .n_bytes = 136},
+    [24] = {.name = "I8", .n_weights = 1, .n_bytes = 1},
+    [25] = {.name = "I16", .n_weights = 1, .n_bytes = 2},
+    [26] = {.name = "I32", .n_weights = 1, .n_bytes = 4},
+    [27] = {.name = "I64", .n_weights = 1, .n_bytes = 8},
+    [28] = {.name = "F64", .n_weights = 1, .n_bytes = 8},
+    [29] = {.name = "IQ1_M", .n_weights = 256, .n_bytes = 56},
+    [TYPE_BF16] = {"BF16", 1, 2, PANEL_BF16, bf16_to_f32},
+    [31] = {.name = "Q4_0_4_4"},
+    [32] = {.name = "Q4_0_4_8"},
+    [33] = {.name = "Q4_0_8_8"},
+    [34] = {.name = "TQ1_0", .n_weights = 256, .n_bytes = 54},
+    [35] = {.name = "TQ2_0", .n_weights = 256, .n_bytes = 66},
+    [36] = {.name = "IQ4_NL_4_4"},
+    [37] = {.name = "IQ4_NL_4_8"},
+    [38] = {.name = "IQ4_NL_8_8"},
+    [39] = {.name = "MXFP4", .n_weights = 32, .n_bytes = 17},
+    [40] = {.name = "NVFP4", .n_weights = 64, .n_bytes = 36},
+    [41] = {.name = "Q1_0", .n_weights = 128, .n_bytes = 18},
+};
+
+const struct type_info *type_info(uint32_t type) {
+    return type < sizeof types / sizeof types[0] && types[type].name != NULL ? &types[type] : NULL;
+}
