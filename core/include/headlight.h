@@ -41,6 +41,9 @@ typedef struct hl_detokenizer hl_detokenizer;
 /* What the last failed call on this thread had to say; "" when none failed. Valid until the next call. */
 HL_API const char *hl_error(void);
 
+/* Code of the last failed call on this thread, for functions that return NULL. HL_OK when none failed. */
+HL_API hl_status hl_error_code(void);
+
 /* Hash over the sources and flags of this build; JavaScript refuses a core of another build. */
 HL_API const char *hl_build_id(void);
 
