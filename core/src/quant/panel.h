@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { PANEL_ROWS = 4, PANEL_BLOCK = 32 };
 
@@ -26,7 +27,36 @@ struct matrix {
     const unsigned char *data; /* ceil(n_out / 4) panels; NULL: the model has no such matrix */
 };
 
-bool panel_is_float(enum panel_type t);
+static inline bool panel_is_float(enum panel_type t) {
+    return t <= PANEL_BF16;
+}
+
+/* Which parts a quantized panel's block has beside d and codes. */
+static inline bool panel_has_m(enum panel_type t) {
+    return t == PANEL_Q4_1 || t == PANEL_Q5_1;
+}
+
+static inline bool panel_has_high(enum panel_type t) {
+    return t == PANEL_Q5_0 || t == PANEL_Q5_1;
+}
+
+/* What is taken from an unsigned code: the weight is d * (code - offset). */
+static inline int panel_code_offset(enum panel_type t) {
+    return t == PANEL_Q4_0 ? 8 : t == PANEL_Q5_0 ? 16 : 0;
+}
+
+/* Where the parts of a quantized panel's block start; d starts at 0. Bytes. */
+static inline int panel_high_at(enum panel_type t) {
+    return panel_has_m(t) ? 16 : 8;
+}
+
+static inline int panel_codes_at(enum panel_type t) {
+    return panel_high_at(t) + (panel_has_high(t) ? 16 : 0);
+}
+
+static inline int panel_block_bytes(enum panel_type t) {
+    return panel_codes_at(t) + (t == PANEL_Q8_0 ? 128 : 64);
+}
 
 /* Bytes of one panel of n_in columns. */
 size_t panel_bytes(enum panel_type t, int n_in);
@@ -40,5 +70,8 @@ bool panel_pack(void *dst, enum panel_type t, const void *src, size_t row_bytes,
 
 /* Reads row `row` of the matrix back: dst [n_in]. Bit-equal to type_info.to_f32 on the file's row. */
 void panel_row(float *dst, const struct matrix *w, int row);
+
+/* Codes of row r (0 .. 3) of one block of a quantized panel. codes: [32]. */
+void panel_block_codes(int8_t *codes, enum panel_type t, const unsigned char *block, int r);
 
 #endif

@@ -1,0 +1,44 @@
+/* The functions that fill the tables, by build. Only for kernels/ itself. */
+#ifndef HL_KERNELS_IMPL_H
+#define HL_KERNELS_IMPL_H
+
+#include "kernels/kernels.h"
+
+/* Blocks of activations whose largest |x| is smaller are 0. */
+#define ACT_MIN 0x1p-87f
+
+#define DECLARE_LINEAR(ISA)                                                                                            \
+    linear_fn linear_f32__##ISA, linear_f16__##ISA, linear_bf16__##ISA;                                                \
+    linear_fn linear_q4_0__##ISA, linear_q4_1__##ISA, linear_q5_0__##ISA, linear_q5_1__##ISA, linear_q8_0__##ISA;
+
+#define DECLARE_MATH(ISA)                                                                                              \
+    void quantize__##ISA(struct act *a, int row, const float *x, hl_precision precision);                              \
+    void rms_norm__##ISA(float *y, const float *x, const float *w, int n, float eps);                                  \
+    void add__##ISA(float *y, const float *x, int n);                                                                  \
+    void scale_add__##ISA(float *y, float a, const float *x, float b, int n);                                          \
+    void scale__##ISA(float *y, float a, int n);                                                                       \
+    void silu_mul__##ISA(float *y, const float *g, const float *u, int n);                                             \
+    void gelu_mul__##ISA(float *y, const float *g, const float *u, int n);                                             \
+    void rope__##ISA(float *x, const float *cs, const float *sn, int n_rot, int interleaved);                          \
+    void attn_scores__##ISA(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k,             \
+                            int k_stride, int n_k, int d);                                                             \
+    void attn_values__##ISA(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v,         \
+                            int v_stride, int n_k, int d);                                                             \
+    float max__##ISA(const float *x, int n);                                                                           \
+    float exp_sum__##ISA(float *p, const float *x, int n, float max);                                                  \
+    void f32_from_f16_row__##ISA(float *dst, const uint16_t *src, int n);                                              \
+    void f16_from_f32_row__##ISA(uint16_t *dst, const float *src, int n);
+
+DECLARE_LINEAR(scalar)
+linear_fn linear_q4_0_high__scalar, linear_q4_1_high__scalar, linear_q5_0_high__scalar, linear_q5_1_high__scalar,
+    linear_q8_0_high__scalar;
+DECLARE_MATH(scalar)
+
+/* Reads codes16, so one function serves both precisions. */
+DECLARE_LINEAR(simd128)
+DECLARE_MATH(simd128)
+
+/* HL_FAST only: reads codes8. */
+linear_fn linear_q4_0__relaxed, linear_q4_1__relaxed, linear_q5_0__relaxed, linear_q5_1__relaxed;
+
+#endif

@@ -1,0 +1,110 @@
+/* The specification of linear: every SIMD build gives these bits. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/f16.h"
+#include "kernels/impl.h"
+
+/* Activation codes of one block, columns in order. codes: [32]. */
+static void act_codes(int16_t *codes, const struct act *a, int row, int b, bool high) {
+    size_t at = (size_t)row * a->n_in + (size_t)b * PANEL_BLOCK;
+    static const int column[4] = {0, 2, 1, 3}; /* codes16's order inside four columns */
+    for (int j = 0; j < PANEL_BLOCK; j++) {
+        if (high) {
+            codes[j / 4 * 4 + column[j % 4]] = a->codes16[at + j];
+        } else {
+            codes[j] = a->codes8[at + j];
+        }
+    }
+}
+
+static int32_t dot_codes(const int8_t *w, const int16_t *a) {
+    int32_t sum = 0;
+    for (int j = 0; j < PANEL_BLOCK; j++) sum += w[j] * a[j];
+    return sum;
+}
+
+static float f16_at(const unsigned char *p) {
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return f32_from_f16(h);
+}
+
+/* Adds block b of row r of a panel to the outputs y[c * y_stride] of all columns. */
+static void add_block(float *y, size_t y_stride, enum panel_type t, const unsigned char *block, int r, int b,
+                      const struct act *a, int col0, int n_cols, bool high) {
+    int8_t w[PANEL_BLOCK];
+    panel_block_codes(w, t, block, r);
+    float dw = f16_at(block + 2 * r), m = panel_has_m(t) ? f16_at(block + 8 + 2 * r) : 0;
+    for (int c = 0; c < n_cols; c++) {
+        int16_t codes[PANEL_BLOCK];
+        act_codes(codes, a, col0 + c, b, high);
+        size_t at = (size_t)(col0 + c) * (a->n_in / PANEL_BLOCK) + b;
+        int32_t sum = dot_codes(w, codes) - panel_code_offset(t) * a->sum[at];
+        y[c * y_stride] += (dw * a->d[at]) * (float)sum;
+        if (panel_has_m(t)) y[c * y_stride] += m * a->s[at];
+    }
+}
+
+static void linear_codes(float *y, size_t y_stride, enum panel_type t, const unsigned char *panels, int n_panels,
+                         const struct act *a, int col0, int n_cols, bool high) {
+    for (int c = 0; c < n_cols; c++) memset(y + c * y_stride, 0, (size_t)n_panels * PANEL_ROWS * sizeof *y);
+    for (int p = 0; p < n_panels; p++) {
+        for (int b = 0; b < a->n_in / PANEL_BLOCK; b++, panels += panel_block_bytes(t)) {
+            for (int r = 0; r < PANEL_ROWS; r++) {
+                add_block(y + p * PANEL_ROWS + r, y_stride, t, panels, r, b, a, col0, n_cols, high);
+            }
+        }
+    }
+}
+
+/* Weight i of a panel of single weights. */
+static float float_weight(enum panel_type t, const unsigned char *panel, size_t i) {
+    uint16_t h;
+    if (t == PANEL_F32) {
+        float f;
+        memcpy(&f, panel + 4 * i, 4);
+        return f;
+    }
+    memcpy(&h, panel + 2 * i, 2);
+    return t == PANEL_F16 ? f32_from_f16(h) : f32_from_bf16(h);
+}
+
+static void linear_floats(float *y, size_t y_stride, enum panel_type t, const unsigned char *panels, int n_panels,
+                          const struct act *a, int col0, int n_cols) {
+    for (int p = 0; p < n_panels; p++, panels += panel_bytes(t, a->n_in)) {
+        for (int c = 0; c < n_cols; c++) {
+            const float *x = a->f32 + (size_t)(col0 + c) * a->n_in;
+            for (int r = 0; r < PANEL_ROWS; r++) {
+                float sum[4] = {0};
+                for (int j = 0; j < a->n_in; j++) sum[j % 4] += float_weight(t, panels, 4 * (size_t)j + r) * x[j];
+                y[c * y_stride + p * PANEL_ROWS + r] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+            }
+        }
+    }
+}
+
+#define LINEAR_CODES(NAME, TYPE, HIGH)                                                                                 \
+    void NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,     \
+              int n_cols) {                                                                                            \
+        linear_codes(y, y_stride, TYPE, panels, n_panels, a, col0, n_cols, HIGH);                                      \
+    }
+LINEAR_CODES(linear_q4_0__scalar, PANEL_Q4_0, false)
+LINEAR_CODES(linear_q4_1__scalar, PANEL_Q4_1, false)
+LINEAR_CODES(linear_q5_0__scalar, PANEL_Q5_0, false)
+LINEAR_CODES(linear_q5_1__scalar, PANEL_Q5_1, false)
+LINEAR_CODES(linear_q8_0__scalar, PANEL_Q8_0, false)
+LINEAR_CODES(linear_q4_0_high__scalar, PANEL_Q4_0, true)
+LINEAR_CODES(linear_q4_1_high__scalar, PANEL_Q4_1, true)
+LINEAR_CODES(linear_q5_0_high__scalar, PANEL_Q5_0, true)
+LINEAR_CODES(linear_q5_1_high__scalar, PANEL_Q5_1, true)
+LINEAR_CODES(linear_q8_0_high__scalar, PANEL_Q8_0, true)
+
+#define LINEAR_FLOATS(NAME, TYPE)                                                                                      \
+    void NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,     \
+              int n_cols) {                                                                                            \
+        linear_floats(y, y_stride, TYPE, panels, n_panels, a, col0, n_cols);                                           \
+    }
+LINEAR_FLOATS(linear_f32__scalar, PANEL_F32)
+LINEAR_FLOATS(linear_f16__scalar, PANEL_F16)
+LINEAR_FLOATS(linear_bf16__scalar, PANEL_BF16)

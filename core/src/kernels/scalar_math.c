@@ -1,0 +1,134 @@
+/* The specification of everything but linear: every SIMD build gives these bits. */
+#include <assert.h>
+#include <math.h>
+
+#include "base/f16.h"
+#include "kernels/exp.h"
+#include "kernels/impl.h"
+
+/* The largest |x|, compared as bits so that a NaN is larger than any number. x: [32]. */
+static float block_amax(const float *x) {
+    uint32_t amax = 0;
+    for (int j = 0; j < PANEL_BLOCK; j++) {
+        uint32_t bits = f32_bits(x[j]) & 0x7fffffff;
+        if (bits > amax) amax = bits;
+    }
+    return f32_from_bits(amax);
+}
+
+/* What is no number becomes 0; the rest lies within +- 32767. */
+static int32_t round_code(float x) {
+    return x == x ? (int32_t)rintf(x) : 0;
+}
+
+void quantize__scalar(struct act *a, int row, const float *x, hl_precision precision) {
+    static const int place[4] = {0, 2, 1, 3}; /* codes16's order inside four columns */
+    float range = precision == HL_FAST ? 127 : 32767;
+    for (int b = 0; b < a->n_in / PANEL_BLOCK; b++, x += PANEL_BLOCK) {
+        size_t block = (size_t)row * (a->n_in / PANEL_BLOCK) + b, at = block * PANEL_BLOCK;
+        float amax = block_amax(x);
+        bool is_zero = amax < ACT_MIN;
+        float inverse = is_zero ? 0 : range / amax;
+        int32_t sum = 0;
+        for (int j = 0; j < PANEL_BLOCK; j++) {
+            int32_t code = round_code(x[j] * inverse);
+            sum += code;
+            a->codes16[at + j / 4 * 4 + place[j % 4]] = (int16_t)code;
+            if (precision == HL_FAST) a->codes8[at + j] = (int8_t)code;
+        }
+        a->d[block] = is_zero ? 0 : amax / range;
+        a->s[block] = a->d[block] * (float)sum;
+        a->sum[block] = sum;
+    }
+}
+
+static float sum_lanes(const float *lane) {
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+void rms_norm__scalar(float *y, const float *x, const float *w, int n, float eps) {
+    float lane[4] = {0};
+    for (int i = 0; i < n; i++) lane[i % 4] += x[i] * x[i];
+    float scale = 1 / sqrtf(sum_lanes(lane) / (float)n + eps);
+    for (int i = 0; i < n; i++) y[i] = (x[i] * scale) * w[i];
+}
+
+void add__scalar(float *y, const float *x, int n) {
+    for (int i = 0; i < n; i++) y[i] += x[i];
+}
+
+void scale_add__scalar(float *y, float a, const float *x, float b, int n) {
+    for (int i = 0; i < n; i++) y[i] = y[i] * a + x[i] * b;
+}
+
+void scale__scalar(float *y, float a, int n) {
+    for (int i = 0; i < n; i++) y[i] *= a;
+}
+
+void silu_mul__scalar(float *y, const float *g, const float *u, int n) {
+    for (int i = 0; i < n; i++) y[i] = silu_f32(g[i]) * u[i];
+}
+
+void gelu_mul__scalar(float *y, const float *g, const float *u, int n) {
+    for (int i = 0; i < n; i++) y[i] = gelu_f32(g[i]) * u[i];
+}
+
+void rope__scalar(float *x, const float *cs, const float *sn, int n_rot, int interleaved) {
+    for (int i = 0; i < n_rot / 2; i++) {
+        float *x0 = interleaved ? x + 2 * i : x + i;
+        float *x1 = interleaved ? x + 2 * i + 1 : x + i + n_rot / 2;
+        float a = *x0, b = *x1;
+        *x0 = a * cs[i] - b * sn[i];
+        *x1 = a * sn[i] + b * cs[i];
+    }
+}
+
+void attn_scores__scalar(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k, int k_stride,
+                         int n_k, int d) {
+    for (int i = 0; i < n_q; i++) {
+        for (int j = 0; j < n_k; j++) {
+            const float *qi = q + (size_t)i * q_stride, *kj = k + (size_t)j * k_stride;
+            float lane[4] = {0};
+            for (int c = 0; c < d; c++) lane[c % 4] += qi[c] * kj[c];
+            s[(size_t)i * s_stride + j] = sum_lanes(lane);
+        }
+    }
+}
+
+void attn_values__scalar(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v, int v_stride,
+                         int n_k, int d) {
+    for (int i = 0; i < n_q; i++) {
+        float *y = out + (size_t)i * out_stride;
+        for (int c = 0; c < d; c++) y[c] = 0;
+        for (int j = 0; j < n_k; j++) {
+            const float *vj = v + (size_t)j * v_stride;
+            float pj = p[(size_t)i * p_stride + j];
+            for (int c = 0; c < d; c++) y[c] += pj * vj[c];
+        }
+    }
+}
+
+/* In lanes too, so that of two zeros the same one is returned in every build. */
+float max__scalar(const float *x, int n) {
+    float lane[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    for (int i = 0; i < n; i++) lane[i % 4] = x[i] > lane[i % 4] ? x[i] : lane[i % 4];
+    float a = lane[1] > lane[0] ? lane[1] : lane[0], b = lane[3] > lane[2] ? lane[3] : lane[2];
+    return b > a ? b : a;
+}
+
+float exp_sum__scalar(float *p, const float *x, int n, float max) {
+    float lane[4] = {0};
+    for (int i = 0; i < n; i++) {
+        p[i] = exp_f32(x[i] - max);
+        lane[i % 4] += p[i];
+    }
+    return sum_lanes(lane);
+}
+
+void f32_from_f16_row__scalar(float *dst, const uint16_t *src, int n) {
+    for (int i = 0; i < n; i++) dst[i] = f32_from_f16(src[i]);
+}
+
+void f16_from_f32_row__scalar(uint16_t *dst, const float *src, int n) {
+    for (int i = 0; i < n; i++) dst[i] = f16_from_f32(src[i]);
+}

@@ -1,0 +1,103 @@
+#include "quant/panel.h"
+
+#include "base/f16.h"
+#include "quant/types.h"
+#include "test.h"
+
+static const uint32_t types[] = {TYPE_F32, TYPE_F16, TYPE_BF16, TYPE_Q4_0, TYPE_Q4_1, TYPE_Q5_0, TYPE_Q5_1, TYPE_Q8_0};
+enum { N_TYPES = sizeof types / sizeof types[0] };
+
+/* Rows of random blocks as in a file, in a buffer of exactly their size. Scales are finite, signs and subnormals included. */
+static uint8_t *random_rows(uint32_t type, int n_in, int n_rows, uint64_t *seed) {
+    const struct type_info *t = type_info(type);
+    size_t n_blocks = (size_t)n_in / t->n_weights * n_rows, bytes = n_blocks * t->n_bytes;
+    uint8_t *rows = malloc(bytes);
+    for (size_t i = 0; i < bytes; i++) rows[i] = (uint8_t)test_random(seed);
+    if (type == TYPE_F32) {
+        for (size_t i = 0; i < n_blocks; i++) ((float *)rows)[i] = test_random_float(seed);
+    } else {
+        /* d and m; in Q4_0 and Q5_0 the second pair of bytes are codes, which may be anything; all ones would be a NaN in F16. */
+        for (size_t i = 0; i < n_blocks; i++) {
+            rows[i * t->n_bytes + 1] &= 0xbb;
+            if (type == TYPE_Q4_1 || type == TYPE_Q5_1) rows[i * t->n_bytes + 3] &= 0xbb;
+        }
+    }
+    return rows;
+}
+
+static void read_back(uint32_t type, int n_in, int n_rows, int first) {
+    uint64_t seed = type * 1000 + n_rows;
+    const struct type_info *t = type_info(type);
+    size_t row_bytes = (size_t)n_in / t->n_weights * t->n_bytes;
+    uint8_t *rows = random_rows(type, n_in, n_rows, &seed);
+    uint8_t *panels = malloc(panel_matrix_bytes(t->panel, n_in, n_rows));
+    struct matrix w = {t->panel, n_in, n_rows, panels};
+    float *want = malloc(n_in * sizeof *want), *got = malloc(n_in * sizeof *got);
+    if (first) EXPECT(panel_pack(panels, t->panel, rows, row_bytes, n_in, 0, first));
+    EXPECT(panel_pack(panels, t->panel, rows + first * row_bytes, row_bytes, n_in, first, n_rows - first));
+    for (int row = 0; row < n_rows; row++) {
+        t->to_f32(want, rows + row * row_bytes, n_in);
+        panel_row(got, &w, row);
+        EXPECT_MEM(got, want, n_in * sizeof *got);
+    }
+    free(rows);
+    free(panels);
+    free(want);
+    free(got);
+}
+
+TEST(a_packed_row_reads_back_as_the_file_s_bits_for_every_type) {
+    for (int i = 0; i < N_TYPES; i++) {
+        for (int n_rows = 1; n_rows <= 9; n_rows++) read_back(types[i], 96, n_rows, 0);
+    }
+}
+
+TEST(rows_packed_in_two_parts_read_back_the_same) {
+    for (int i = 0; i < N_TYPES; i++) read_back(types[i], 64, 11, 8);
+}
+
+TEST(packing_adds_no_bytes_but_rows_that_fill_the_last_panel) {
+    for (int i = 0; i < N_TYPES; i++) {
+        const struct type_info *t = type_info(types[i]);
+        size_t row_bytes = (size_t)128 / t->n_weights * t->n_bytes;
+        EXPECT_EQ(panel_matrix_bytes(t->panel, 128, 8), 8 * row_bytes);
+        EXPECT_EQ(panel_matrix_bytes(t->panel, 128, 9), 12 * row_bytes);
+    }
+}
+
+TEST(the_rows_that_fill_the_last_panel_are_zero) {
+    for (int i = 0; i < N_TYPES; i++) {
+        const struct type_info *t = type_info(types[i]);
+        uint64_t seed = i;
+        uint8_t *rows = random_rows(types[i], 32, 2, &seed), panel[4 * 32 * 4];
+        memset(panel, 0xff, sizeof panel);
+        EXPECT(panel_pack(panel, t->panel, rows, (size_t)32 / t->n_weights * t->n_bytes, 32, 0, 2));
+        struct matrix w = {t->panel, 32, 4, panel};
+        float got[32], zero[32] = {0};
+        for (int row = 2; row < 4; row++) {
+            panel_row(got, &w, row);
+            for (int j = 0; j < 32; j++) EXPECT(got[j] == zero[j]);
+        }
+        free(rows);
+    }
+}
+
+/* A block of 32 weights with the given f16 scale (and offset, in types that have one). */
+static bool packs_scale(uint32_t type, uint16_t d, uint16_t m) {
+    const struct type_info *t = type_info(type);
+    uint8_t block[34] = {0}, panel[136];
+    memcpy(block, &d, 2);
+    if (type == TYPE_Q4_1 || type == TYPE_Q5_1) memcpy(block + 2, &m, 2);
+    return panel_pack(panel, t->panel, block, t->n_bytes, 32, 0, 1);
+}
+
+TEST(a_scale_that_is_infinite_or_NaN_is_refused) {
+    for (int i = 3; i < N_TYPES; i++) {
+        EXPECT(packs_scale(types[i], 0x7bff, 0xfbff));
+        EXPECT(packs_scale(types[i], 0x0001, 0x8000));
+        EXPECT(!packs_scale(types[i], 0x7c00, 0));
+        EXPECT(!packs_scale(types[i], 0xfc00, 0));
+        EXPECT(!packs_scale(types[i], 0x7e01, 0));
+        if (types[i] == TYPE_Q4_1 || types[i] == TYPE_Q5_1) EXPECT(!packs_scale(types[i], 0, 0xfc00));
+    }
+}
