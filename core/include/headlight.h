@@ -96,6 +96,7 @@ struct hl_info {
     double file_bytes;               /* header, padding and tensor data: where the file ends */
     double packed_bytes;             /* of all weights once packed */
     double staging_bytes;            /* of the largest tensor: what loading takes beside packed_bytes */
+    double scratch_bytes;            /* of the decoder, beside packed_bytes once the model is loaded */
 };
 
 /* Fills *out. HL_ESTATE before the header. */

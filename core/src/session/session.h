@@ -1,0 +1,19 @@
+/* One context over time: its cache, its taps, its logits. */
+#ifndef HL_SESSION_SESSION_H
+#define HL_SESSION_SESSION_H
+
+#include "decoder/decoder.h"
+
+struct session;
+
+/* As hl_session_*, hl_feed, hl_logits, hl_tap_*. */
+hl_status session_new(struct session **out, const struct model *m, struct decoder *d, int n_ctx, hl_kv_type type);
+void session_free(struct session *s);
+hl_status session_feed(struct session *s, const int32_t *tokens, int n);
+const float *session_logits(const struct session *s);
+int session_length(const struct session *s);
+hl_status session_rewind(struct session *s, int n);
+hl_status session_cache(const struct session *s, int layer, struct hl_cache *out);
+struct taps *session_taps(struct session *s);
+
+#endif
