@@ -24,8 +24,8 @@ struct gguf_tensor {
     struct str name;
     const struct type_info *type;
     int n_dims;
-    int32_t dims[4];     /* unused ones are 1; the product of all and the bytes are checked to fit size_t and int32 rows */
-    size_t n_bytes;
+    int32_t dims[4];     /* each 1 or more, unused ones 1; dims[0] is a whole number of blocks */
+    uint64_t n_bytes;    /* at most 2^52; who wants them in memory checks that they fit */
     uint64_t offset;     /* from the start of the data */
 };
 
@@ -36,7 +36,8 @@ struct gguf_sink {
     void *ctx;
     /* The header is complete; called once before any tensor. */
     hl_status (*header)(void *ctx, const struct gguf *g);
-    /* Tensor i starts: *dst gets room for its n_bytes, or NULL to skip them. */
+    /* Tensor i starts: *dst gets room for its n_bytes, or NULL to skip them. Called by gguf_window or gguf_finish, never by the
+     * commit that completes the header: who only wants the header can stop there. */
     hl_status (*begin)(void *ctx, const struct gguf *g, int i, uint8_t **dst);
     /* Tensor i is complete (also called for a skipped one). */
     hl_status (*done)(void *ctx, const struct gguf *g, int i);
@@ -61,7 +62,13 @@ struct str gguf_string(const struct gguf *g, int i, int j);   /* {NULL, 0} for n
 int gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, int i);
 int gguf_find_tensor(const struct gguf *g, const char *name); /* -1: absent */
-uint64_t gguf_file_bytes(const struct gguf *g);              /* where the last tensor ends */
+uint64_t gguf_file_bytes(const struct gguf *g);               /* where the last tensor ends */
+
+/* s in a message: unprintable bytes as '?', cut when long. */
+struct gguf_label {
+    char text[72];
+};
+struct gguf_label gguf_label(struct str s);
 
 /* Typed look-ups by key, absent ones give the default. HL_EFORMAT (naming key, type and value) when the value has another kind
  * or lies out of [lo, hi]. Integers of any width are taken; a float is not taken for an integer. */
