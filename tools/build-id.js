@@ -25,7 +25,8 @@ for (const folder of ['core/include', 'core/src']) {
 const id = hash.digest('hex').slice(0, 16);
 const [header, module] = process.argv.slice(2);
 writeIfChanged(header, `#define HL_BUILD_ID "${id}"\n`);
+writeIfChanged(module, `export const buildId = '${id}';\n`);
 writeIfChanged(
-  module,
-  `/** Of the core that these files were built with. @type {string} */\nexport const buildId = '${id}';\n`,
+  module.replace(/\.js$/, '.d.ts'),
+  '/** Of the core that these files were built with. */\nexport const buildId: string;\n',
 );
