@@ -1,0 +1,257 @@
+/* Whole models against transformers (float32; version in each golden file's "reference"). tests/golden/README.md says how close. */
+#include "json.h"
+#include "model_file.h"
+
+struct golden {
+    const char *name;
+    double logits, attention, hidden; /* largest difference from float32 activations */
+    double fast;                      /* of logits in HL_FAST: twice llama.cpp's own distance; 0: the file holds floats, as `logits` */
+};
+
+static const struct golden goldens[] = {
+    {"llama_mha", 1e-4, 1e-4, 1e-4, 0},      {"llama_gqa", 1e-4, 1e-4, 1e-4, 0},
+    {"llama_mqa", 1e-4, 1e-4, 1e-4, 0},      {"llama3_rope", 2e-4, 1e-4, 1e-4, 0},
+    {"llama_gqa.f16", 1e-4, 1e-4, 1e-4, 0},  {"llama_gqa.q8_0", 3e-3, 1e-3, 3e-3, 2 * 0.14741},
+    {"llama_gqa.q4_0", 3e-3, 1e-3, 3e-3, 2 * 0.13544},
+};
+enum { N_GOLDENS = sizeof goldens / sizeof goldens[0], MAX_TOKENS = 256 };
+
+struct run {
+    const struct golden *g;
+    struct json_doc doc;
+    const struct json *root;
+    hl_model *model;
+    hl_session *session;
+    struct hl_info info;
+    int32_t tokens[MAX_TOKENS];
+    int n;
+};
+
+static bool run_open(struct run *r, const struct golden *g, int threads, hl_precision precision) {
+    char path[256];
+    snprintf(path, sizeof path, "tests/golden/models/%s.golden.json", g->name);
+    *r = (struct run){.g = g, .doc = json_load(path)};
+    r->root = r->doc.root;
+    r->n = (int)json_ints(json_get(r->root, "tokens"), r->tokens, MAX_TOKENS);
+    r->model = load_golden(g->name, threads, precision);
+    if (!r->model) return false;
+    hl_model_info(r->model, &r->info);
+    r->session = hl_session_new(r->model, 512, HL_KV_F32);
+    return r->session != NULL;
+}
+
+static void run_close(struct run *r) {
+    hl_session_free(r->session);
+    hl_model_free(r->model);
+    json_free(&r->doc);
+}
+
+/* Largest |got - want| over the numbers of a JSON array; infinite when one is NaN or the count is wrong. */
+static double distance(const float *got, size_t n, const struct json *want) {
+    double worst = 0;
+    size_t i = 0;
+    for (const struct json *v = want ? want->child : NULL; v; v = v->next, i++) {
+        double off = i < n ? fabs((double)got[i] - v->number) : (double)INFINITY;
+        if (!(off <= worst)) worst = off;
+    }
+    return i == n ? worst : (double)INFINITY;
+}
+
+static void feed_in_pieces(struct run *r, int piece) {
+    for (int i = 0; i < r->n; i += piece) {
+        int n = r->n - i < piece ? r->n - i : piece;
+        if (hl_feed(r->session, r->tokens + i, n) != HL_OK) test_fail(__FILE__, __LINE__, "%s: %s", r->g->name, hl_error());
+    }
+}
+
+static void check_logits(struct run *r, double tolerance) {
+    double off = distance(hl_logits(r->session), (size_t)r->info.n_vocab, json_get(r->root, "logits_last"));
+    if (!(off <= tolerance)) test_fail(__FILE__, __LINE__, "%s: logits are off by %g", r->g->name, off);
+}
+
+TEST(logits_after_the_prompt_are_those_of_transformers) {
+    for (int i = 0; i < N_GOLDENS; i++) {
+        struct run r;
+        REQUIRE(run_open(&r, &goldens[i], TEST_THREADS, HL_HIGH));
+        feed_in_pieces(&r, r.n);
+        check_logits(&r, r.g->logits);
+        run_close(&r);
+    }
+}
+
+TEST(fast_precision_stays_within_twice_the_distance_of_llama_cpp) {
+    for (int i = 0; i < N_GOLDENS; i++) {
+        struct run r;
+        REQUIRE(run_open(&r, &goldens[i], 1, HL_FAST));
+        feed_in_pieces(&r, r.n);
+        check_logits(&r, r.g->fast > 0 ? r.g->fast : r.g->logits);
+        run_close(&r);
+    }
+}
+
+TEST(hidden_states_are_those_of_transformers) {
+    for (int i = 0; i < N_GOLDENS; i++) {
+        struct run r;
+        REQUIRE(run_open(&r, &goldens[i], 1, HL_HIGH));
+        hl_tap_set(r.session, HL_TAP_EMBD, 0, true);
+        hl_tap_set(r.session, HL_TAP_FINAL_NORM, 0, true);
+        for (int l = 0; l < r.info.n_layer; l++) hl_tap_set(r.session, HL_TAP_LAYER_OUT, l, true);
+        feed_in_pieces(&r, HL_CHUNK);
+        for (const struct json *h = json_get(r.root, "hidden_last")->child; h; h = h->next) {
+            int layer = strncmp(h->key, "layer_", 6) == 0 ? atoi(h->key + 6) : 0;
+            hl_tap tap = strcmp(h->key, "embed") == 0        ? HL_TAP_EMBD
+                         : strcmp(h->key, "final_norm") == 0 ? HL_TAP_FINAL_NORM
+                                                             : HL_TAP_LAYER_OUT;
+            int32_t shape[3];
+            const float *rows = hl_tap_read(r.session, tap, layer, shape);
+            REQUIRE(rows);
+            double off = distance(rows + (size_t)(shape[1] - 1) * (size_t)shape[2], (size_t)shape[2], h);
+            if (!(off <= r.g->hidden)) test_fail(__FILE__, __LINE__, "%s: %s is off by %g", r.g->name, h->key, off);
+        }
+        run_close(&r);
+    }
+}
+
+/* Largest distance of the rows of one layer's map that lie in the last chunk: rows first .. first + shape[1] - 1. */
+static double attention_distance(const struct run *r, const struct json *heads, const float *map, const int32_t shape[3], int first) {
+    double worst = 0;
+    const struct json *rows = json_get(json_get(r->root, "attention"), "rows");
+    int h = 0;
+    for (const struct json *head = heads->child; head; head = head->next, h++) {
+        const struct json *position = rows->child;
+        for (const struct json *row = head->child; row; row = row->next, position = position->next) {
+            int pos = (int)position->number;
+            if (pos < first || pos >= first + shape[1]) continue;
+            double off = distance(map + ((size_t)h * (size_t)shape[1] + (size_t)(pos - first)) * (size_t)shape[2], row->n, row);
+            if (!(off <= worst)) worst = off;
+        }
+    }
+    return h == shape[0] ? worst : (double)INFINITY;
+}
+
+static void check_attention(struct run *r, int piece) {
+    const struct json *attention = json_get(r->root, "attention");
+    for (const struct json *l = json_get(attention, "layers")->child; l; l = l->next)
+        hl_tap_set(r->session, HL_TAP_ATTN_PROB, (int)l->number, true);
+    for (int i = 0; i < r->n; i += piece) {
+        int n = r->n - i < piece ? r->n - i : piece;
+        REQUIRE(hl_feed(r->session, r->tokens + i, n) == HL_OK);
+        const struct json *heads = json_get(attention, "weights")->child;
+        for (const struct json *l = json_get(attention, "layers")->child; l; l = l->next, heads = heads->next) {
+            int32_t shape[3];
+            const float *map = hl_tap_read(r->session, HL_TAP_ATTN_PROB, (int)l->number, shape);
+            REQUIRE(map && shape[1] == n && shape[2] == i + n);
+            double off = attention_distance(r, heads, map, shape, i);
+            if (!(off <= r->g->attention))
+                test_fail(__FILE__, __LINE__, "%s: attention of layer %d is off by %g", r->g->name, (int)l->number, off);
+        }
+    }
+}
+
+TEST(attention_maps_are_those_of_transformers) {
+    for (int i = 0; i < N_GOLDENS; i++) {
+        static const int pieces[] = {HL_CHUNK, 1, 7};
+        for (int p = 0; p < 3; p++) {
+            struct run r;
+            REQUIRE(run_open(&r, &goldens[i], TEST_THREADS, HL_HIGH));
+            check_attention(&r, pieces[p]);
+            run_close(&r);
+        }
+    }
+}
+
+static int32_t largest(const float *logits, int n) {
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    return best;
+}
+
+TEST(greedy_continuations_are_those_of_transformers) {
+    for (int i = 0; i < N_GOLDENS; i++) {
+        struct run r;
+        REQUIRE(run_open(&r, &goldens[i], 1, HL_HIGH));
+        feed_in_pieces(&r, r.n);
+        const struct json *margin = json_get(r.root, "greedy_margin")->child;
+        for (const struct json *want = json_get(r.root, "greedy")->child; want; want = want->next, margin = margin->next) {
+            int32_t got = largest(hl_logits(r.session), r.info.n_vocab);
+            if (r.g->fast == 0 || margin->number > 0.02) EXPECT_EQ(got, want->number);
+            got = (int32_t)want->number;
+            REQUIRE(hl_feed(r.session, &got, 1) == HL_OK);
+        }
+        run_close(&r);
+    }
+}
+
+/* Logits of every position, however the tokens are fed: [n][n_vocab]. */
+static float *all_logits(struct run *r, int piece) {
+    size_t n_vocab = (size_t)r->info.n_vocab;
+    float *all = malloc((size_t)r->n * n_vocab * sizeof *all);
+    hl_tap_set(r->session, HL_TAP_LOGITS, 0, true);
+    for (int i = 0; i < r->n; i += piece) {
+        int n = r->n - i < piece ? r->n - i : piece;
+        int32_t shape[3];
+        if (hl_feed(r->session, r->tokens + i, n) != HL_OK) test_fail(__FILE__, __LINE__, "%s", hl_error());
+        memcpy(all + (size_t)i * n_vocab, hl_tap_read(r->session, HL_TAP_LOGITS, 0, shape), (size_t)n * n_vocab * sizeof *all);
+    }
+    return all;
+}
+
+static void check_same_bits(const struct golden *g, hl_precision precision) {
+    static const int pieces[] = {1, 3, 17, HL_CHUNK};
+    float *first = NULL;
+    for (int p = 0; p < 4; p++) {
+        struct run r;
+        REQUIRE(run_open(&r, g, p % 2 ? TEST_THREADS : 1, precision));
+        float *logits = all_logits(&r, pieces[p]);
+        if (first) EXPECT_MEM(logits, first, (size_t)r.n * (size_t)r.info.n_vocab * sizeof *logits);
+        run_close(&r);
+        if (p > 0) free(logits);
+        else first = logits;
+    }
+    free(first);
+}
+
+TEST(bits_do_not_depend_on_chunks_or_threads) {
+    for (int i = 0; i < N_GOLDENS; i++) {
+        check_same_bits(&goldens[i], HL_FAST);
+        check_same_bits(&goldens[i], HL_HIGH);
+    }
+}
+
+TEST(a_rewound_context_goes_on_with_the_bits_of_a_new_one) {
+    for (int i = 0; i < N_GOLDENS; i++) {
+        struct run r;
+        REQUIRE(run_open(&r, &goldens[i], TEST_THREADS, HL_FAST));
+        size_t bytes = (size_t)r.info.n_vocab * sizeof(float);
+        float *first = malloc(bytes);
+        feed_in_pieces(&r, r.n);
+        memcpy(first, hl_logits(r.session), bytes);
+        int32_t other[] = {5, 6, 7};
+        REQUIRE(hl_session_rewind(r.session, r.n / 2) == HL_OK);
+        EXPECT(hl_logits(r.session) == NULL);
+        REQUIRE(hl_feed(r.session, other, 3) == HL_OK);
+        REQUIRE(hl_session_rewind(r.session, r.n / 2) == HL_OK);
+        REQUIRE(hl_feed(r.session, r.tokens + r.n / 2, r.n - r.n / 2) == HL_OK);
+        EXPECT_MEM(hl_logits(r.session), first, bytes);
+        free(first);
+        run_close(&r);
+    }
+}
+
+TEST(best_logits_of_every_position_are_those_of_transformers) {
+    for (int i = 0; i < N_GOLDENS; i++) {
+        struct run r;
+        REQUIRE(run_open(&r, &goldens[i], 1, HL_HIGH));
+        float *logits = all_logits(&r, HL_CHUNK), *row = logits;
+        double worst = 0;
+        for (const struct json *top = json_get(r.root, "logits_top8")->child; top; top = top->next, row += r.info.n_vocab) {
+            const struct json *value = json_at(top, 1)->child;
+            for (const struct json *id = json_at(top, 0)->child; id; id = id->next, value = value->next)
+                worst = fmax(worst, fabs((double)row[(int)id->number] - value->number));
+        }
+        if (!(worst <= r.g->logits)) test_fail(__FILE__, __LINE__, "%s: logits are off by %g", r.g->name, worst);
+        free(logits);
+        run_close(&r);
+    }
+}
