@@ -185,7 +185,6 @@ dist: ## the npm package and the page's static folder
 
 format: ## clang-format and prettier over everything
 	@tools/format
-	@$(BIN)/prettier --write --log-level warn .
 
 clean: ## removes what was built; the toolchain, npm packages and models stay
 	rm -rf $(B) web/dist web/types demo/dist

@@ -13,12 +13,15 @@ const [name, build, dist] = process.argv.slice(2);
  * @param {string} target file name of this glue
  */
 function rewriteWorker(source, target) {
-  const renamed = source.replaceAll(`"${name}.mjs"`, `"${target}"`).replaceAll(`'${name}.mjs'`, `'${target}'`);
+  const renamed = source
+    .replaceAll(`"${name}.mjs"`, `"${target}"`)
+    .replaceAll(`'${name}.mjs'`, `'${target}'`);
   const options = /\bvar workerOptions\s*=\s*(\{[^}]*\});?/.exec(renamed);
   if (!options) return renamed;
   const literal = options[1].replace(/\s+/g, ' ');
   const written = renamed.replace(options[0], '').replaceAll(/,\s*workerOptions\)/g, `, ${literal})`);
-  if (written.includes('workerOptions')) throw new Error(`${target}: the worker options are used in a way not known here`);
+  if (written.includes('workerOptions'))
+    throw new Error(`${target}: the worker options are used in a way not known here`);
   return written;
 }
 

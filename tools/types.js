@@ -7,7 +7,9 @@ let failed = 0;
 for (const folder of ['web', 'demo', 'tests']) {
   if (!existsSync(`${folder}/tsconfig.json`)) continue;
   console.log(`tsc -p ${folder}`);
-  const { status } = spawnSync('node_modules/.bin/tsc', ['-p', folder, '--pretty', 'false'], { stdio: 'inherit' });
+  const { status } = spawnSync('node_modules/.bin/tsc', ['-p', folder, '--pretty', 'false'], {
+    stdio: 'inherit',
+  });
   if (status !== 0) failed++;
 }
 process.exitCode = failed ? 1 : 0;

@@ -24,7 +24,9 @@ for (const [folder, allowed] of Object.entries(below)) {
     for (const file of files) {
       const text = readFileSync(new URL(`${folder}/${file}`, root), 'utf8');
       const included = [...text.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm)].map((m) => m[1]);
-      const up = included.filter((i) => i !== 'headlight.h' && ![folder, ...allowed].includes(i.split('/')[0]));
+      const up = included.filter(
+        (i) => i !== 'headlight.h' && ![folder, ...allowed].includes(i.split('/')[0]),
+      );
       assert.deepEqual(up, [], `core/src/${folder}/${file} may include ${folder} ${allowed.join(' ')}`);
     }
   });
