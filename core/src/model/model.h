@@ -22,8 +22,8 @@ struct arch {
 
 /* NULL when the name is not in the table. */
 const struct arch *arch_find(struct str name);
-/* Names of all architectures, separated by ", ". */
-const char *arch_names(void);
+/* Names of all architectures, separated by ", ", into out [size], terminated. */
+void arch_names(char *out, size_t size);
 
 struct hparams {
     int n_layer, n_embd, n_vocab, n_ctx_train, n_ff;
@@ -61,7 +61,10 @@ struct model {
     char bind_message[512];
     bool has_tensors;              /* false: a vocabulary only */
     double packed_bytes, staging_bytes;
-    struct model_binding *bindings; /* private to model/: where each tensor of the file goes, [n_tensors] */
+    /* Private to model/ */
+    struct model_binding *bindings; /* where each tensor of the file goes, [n_tensors] */
+    unsigned char *weights;         /* all packed weights, [packed_bytes]; taken when the first tensor begins */
+    uint8_t *staging;               /* bytes of the tensor that is arriving, [staging_bytes]; given back behind the last one */
 };
 
 /* A model that is to be loaded; weights are counted in mem and packed by pool. NULL when there is no memory. */
@@ -70,7 +73,8 @@ void model_free(struct model *m);
 
 /* Loading: as hl_model_window, hl_model_commit, hl_model_finish. A header that parses but does not bind (unknown architecture, missing
  * or ill-shaped tensor) is no error of commit() while no tensor has begun, so that metadata and tokenizer can be looked at; the
- * first tensor byte then fails with bind_status. */
+ * first tensor byte then fails with bind_status. Memory for all weights is taken when the first tensor begins: HL_EMEMORY says how much
+ * is needed before any weight has arrived. */
 uint8_t *model_window(struct model *m, size_t *size);
 hl_status model_commit(struct model *m, size_t n);
 hl_status model_finish(struct model *m);
