@@ -1,0 +1,235 @@
+import { features, kvPlan, load } from 'headlight-wasm';
+
+/**
+ * @typedef {import('headlight-wasm').Model} Model
+ * @typedef {import('headlight-wasm').ModelInfo} ModelInfo
+ * @typedef {import('headlight-wasm').Session} Session
+ * @typedef {import('./types.js').Token} Token
+ * @typedef {import('./types.js').AnswerStats} AnswerStats
+ *
+ * @typedef {object} Step  One evaluated chunk.
+ * @property {number} position   of its first token
+ * @property {Token[]} tokens
+ * @property {Record<number, { heads: number, rows: number, cols: number, data: Float32Array }>} attention  by layer;
+ *   data: [heads][rows][cols]
+ */
+
+/** The page shows that many positions at most: the maps of more would not fit a laptop's memory. */
+const MAX_CONTEXT = 4096;
+const CACHE_TYPE = 'f16';
+const SEEDS = 1e9;
+
+/**
+ * What the machine and the browser allow, in words for the page.
+ * @returns {Promise<import('./types.js').EngineState>}
+ */
+export async function describeEngine() {
+  const { isolated, threads, variant } = await features();
+  const why = isolated ? '' : 'This page is not cross-origin isolated, so the engine runs on one thread and answers more slowly.';
+  return { isolated, threads, variant: variant === 'relaxed' ? 'relaxed SIMD' : 'SIMD', why };
+}
+
+/**
+ * Loads a model and opens one context on it.
+ * @param {import('headlight-wasm').Source} source
+ * @param {object} options
+ * @param {string} options.name
+ * @param {string} [options.sha256]  hex
+ * @param {number} [options.bytes]   size of the file
+ * @param {AbortSignal} options.signal
+ * @param {(progress: import('headlight-wasm').Progress) => void} options.onProgress
+ * @returns {Promise<Engine>}
+ * @throws {import('headlight-wasm').HeadlightError} and AbortError
+ */
+export async function openModel(source, { name, sha256, bytes, signal, onProgress }) {
+  const model = await load(source, { context: undefined, kv: CACHE_TYPE, sha256, signal, onProgress });
+  try {
+    const limit = Math.min(MAX_CONTEXT, model.info.context);
+    return new Engine(model, await model.session({ context: limit, overflow: 'stop' }), { name, bytes: bytes ?? 0, limit });
+  } catch (error) {
+    await model.dispose();
+    throw error;
+  }
+}
+
+/** A loaded model and the one conversation that the page has with it. */
+export class Engine {
+  #model;
+  #session;
+  /** @type {Map<number, Token>} */
+  #tokens = new Map();
+
+  /**
+   * @param {Model} model
+   * @param {Session} session
+   * @param {{ name: string, bytes: number, limit: number }} about
+   */
+  constructor(model, session, { name, bytes, limit }) {
+    this.#model = model;
+    this.#session = session;
+    const { architecture, kind, quantization, layers, heads, kvHeads, parameters } = model.info;
+    /** @type {import('./types.js').ModelState} */
+    this.info = { name, architecture, kind, quantization, layers, heads, kvHeads, parameters, bytes };
+    /** Positions of the context. */
+    this.limit = limit;
+    this.plan = planOf(model.info, CACHE_TYPE);
+    this.cacheType = CACHE_TYPE;
+  }
+
+  /**
+   * @param {{ role: 'user' | 'assistant', content: string }[]} messages
+   * @param {import('./types.js').Settings} settings
+   * @param {AbortSignal} signal
+   * @param {(text: string) => void} onText
+   * @returns {Promise<AnswerStats>}
+   */
+  async answer(messages, settings, signal, onText) {
+    const seed = settings.seed === '' ? Math.floor(Math.random() * SEEDS) : Number(settings.seed);
+    const system = settings.system.trim();
+    const said = messages.map(({ role, content }) => ({ role, content }));
+    const prompt = system ? [{ role: /** @type {const} */ ('system'), content: system }, ...said] : said;
+    const { temperature, topP, maxTokens } = settings;
+    const generation = this.#model.chat(prompt, { session: this.#session, temperature, topP, maxTokens, seed, signal });
+    try {
+      for await (const chunk of generation) onText(chunk.text);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+    return this.#stats(await generation, seed);
+  }
+
+  /**
+   * @param {import('headlight-wasm').Result} result
+   * @param {number} seed
+   * @returns {AnswerStats}
+   */
+  #stats({ usage, timings, finishReason, tokens }, seed) {
+    const full = finishReason === 'length' && this.#session.length >= this.limit - 1;
+    return {
+      promptTokens: usage.promptTokens - usage.cachedTokens,
+      cachedTokens: usage.cachedTokens,
+      promptRate: timings.promptTokensPerSecond,
+      answerTokens: tokens.length,
+      answerRate: timings.tokensPerSecond,
+      seed,
+      finish: full ? 'full' : finishReason,
+    };
+  }
+
+  /**
+   * Tells of every chunk that the conversation evaluates.
+   * @param {number} layer  whose attention is told
+   * @param {(step: Step) => void} listener
+   * @param {() => void} onText  the text of a token that was told is known now
+   * @returns {() => void} ends it
+   */
+  watch(layer, listener, onText) {
+    return this.#session.watch({ attention: [layer] }, (step) => {
+      listener(this.#named(step));
+      void this.#name(step.tokens).then((any) => any && onText());
+    });
+  }
+
+  /**
+   * Evaluates tokens in a context of its own, to see a layer's attention of tokens that were evaluated before.
+   * @param {number[]} ids
+   * @param {number} layer
+   * @param {AbortSignal} signal
+   * @param {(step: Step) => void} listener
+   */
+  async replay(ids, layer, signal, listener) {
+    if (ids.length === 0) return;
+    const session = await this.#model.session({ context: this.limit });
+    const unwatch = session.watch({ attention: [layer] }, (step) => listener(this.#named(step)));
+    try {
+      await session.feed(ids, { signal });
+    } finally {
+      unwatch();
+      await session.dispose();
+    }
+  }
+
+  /**
+   * @param {import('headlight-wasm').Step} step
+   * @returns {Step}
+   */
+  #named({ position, tokens, attention }) {
+    return { position, tokens: Array.from(tokens, (id) => this.#token(id)), attention: attention ?? {} };
+  }
+
+  /** @param {number} id */
+  #token(id) {
+    let token = this.#tokens.get(id);
+    if (!token) {
+      token = { id, text: '' };
+      this.#tokens.set(id, token);
+    }
+    return token;
+  }
+
+  /**
+   * @param {ArrayLike<number>} ids
+   * @returns {Promise<boolean>} true when a text was new
+   */
+  async #name(ids) {
+    const fresh = [...new Set(Array.from(ids))].map((id) => this.#token(id)).filter((token) => token.text === '');
+    try {
+      await Promise.all(
+        fresh.map(async (token) => {
+          token.text = await this.#model.detokenize([token.id], { special: true });
+        })
+      );
+    } catch {
+      // The model went away; its tokens go with it.
+      return false;
+    }
+    return fresh.length > 0;
+  }
+
+  /** @returns {Promise<import('headlight-wasm').CacheStats>} */
+  cache() {
+    return this.#session.cache();
+  }
+
+  /** Forgets the conversation. */
+  clear() {
+    return this.#session.rewind(0);
+  }
+
+  /** Ends the worker and gives its memory back. */
+  dispose() {
+    return this.#model.dispose();
+  }
+}
+
+/**
+ * The formula of this model's cache, and what the same model would take with other kinds of attention.
+ * @param {ModelInfo} info
+ * @param {import('headlight-wasm').KvType} type
+ * @returns {import('./types.js').CachePlan}
+ */
+function planOf(info, type) {
+  const { kind, layers, heads, kvHeads, kvShape: shape } = info;
+  const own = kvPlan(shape, 1, type).bytesPerToken;
+  const size = { f32: '4 bytes', f16: '2 bytes', q8_0: '34/32 bytes' }[type];
+  if (kind === 'MLA') {
+    const formula = `${layers} layers × (${shape.rank} + ${shape.ropeDim}) × ${size}`;
+    return { kind, formula, bytesPerToken: own, shapes: [{ kind, bytesPerToken: own, own: true }] };
+  }
+  const formula = `2 × ${layers} layers × ${kvHeads} KV heads × ${shape.keyDim} × ${size}`;
+  const shapes = [...new Set([heads, kvHeads, 1])].map((n) => ({
+    kind: kindOf(n, heads),
+    bytesPerToken: kvPlan({ ...shape, kvHeads: n }, 1, type).bytesPerToken,
+    own: n === kvHeads,
+  }));
+  return { kind, formula, bytesPerToken: own, shapes };
+}
+
+/**
+ * @param {number} kvHeads
+ * @param {number} heads
+ */
+function kindOf(kvHeads, heads) {
+  const name = kvHeads === heads ? 'MHA' : kvHeads === 1 ? 'MQA' : 'GQA';
+  return `${name} ${heads}:${kvHeads}`;
+}
