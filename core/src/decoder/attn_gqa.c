@@ -42,8 +42,9 @@ static void finish_row(void *arg, int row) {
 
 void attn_gqa_rows(struct decoder *d, struct kv *kv, const struct taps *taps, int l, int first, int n) {
     const struct layer *w = &d->m->layers[l];
-    struct linear jobs[] = {{&w->wq, w->bq, d->q}, {&w->wk, w->bk, d->kr}, {&w->wv, w->bv, d->vr}};
-    linear_run(d, jobs, 3, n);
+    struct linear jobs[] = {linear_whole(&w->wq, w->bq, d->q, n), linear_whole(&w->wk, w->bk, d->kr, n),
+                            linear_whole(&w->wv, w->bv, d->vr, n)};
+    linear_run(d, jobs, 3);
     struct rows_job j = {d, kv, l, first};
     rows_run(d, finish_row, &j, n);
     tap_rows(taps, HL_TAP_Q, l, d->q, (size_t)w->wq.n_out);

@@ -229,7 +229,7 @@ static void attention_forward(struct decoder *d, struct kv *kv, const struct tap
     attn_run(d, kv, l, first, n);
     attn_tap(d, kv, t, l, first, n);
     activate_rows(d, d->o, &w->wo, n);
-    linear_run(d, &(struct linear){&w->wo, w->bo, d->y}, 1, n);
+    linear_run(d, (struct linear[]){linear_whole(&w->wo, w->bo, d->y, n)}, 1);
     tap_rows(t, HL_TAP_ATTN_OUT, l, d->y, n_embd);
 }
 
@@ -240,9 +240,10 @@ static void ffn_forward(struct decoder *d, const struct taps *t, int l, int n) {
     const struct matrix *readers[] = {&w->w_gate, &w->w_up};
     norm_rows(d, d->y, w->ffn_norm, readers, 2, n);
     tap_rows(t, HL_TAP_FFN_NORM, l, d->xn, n_embd);
-    linear_gated(d, &(struct linear){&w->w_gate, w->b_gate, d->gate}, &(struct linear){&w->w_up, w->b_up, d->up}, n);
+    struct linear pair[] = {linear_whole(&w->w_gate, w->b_gate, d->gate, n), linear_whole(&w->w_up, w->b_up, d->up, n)};
+    linear_gated(d, pair, 2);
     activate_rows(d, d->gate, &w->w_down, n);
-    linear_run(d, &(struct linear){&w->w_down, w->b_down, d->y}, 1, n);
+    linear_run(d, (struct linear[]){linear_whole(&w->w_down, w->b_down, d->y, n)}, 1);
     tap_rows(t, HL_TAP_FFN_OUT, l, d->y, n_embd);
 }
 
@@ -256,11 +257,11 @@ static void output_forward(struct decoder *d, const struct taps *t, int n, float
     tap_rows(t, HL_TAP_FINAL_NORM, 0, d->xn, (size_t)n_embd);
     if (tap_on(t, HL_TAP_LOGITS, 0)) {
         float *all = tap_at(t, HL_TAP_LOGITS, 0)->data;
-        linear_run(d, &(struct linear){&m->output, m->output_bias, all}, 1, n);
+        linear_run(d, (struct linear[]){linear_whole(&m->output, m->output_bias, all, n)}, 1);
         if (logits) memcpy(logits, all + (size_t)(n - 1) * (size_t)m->hp.n_vocab, (size_t)m->hp.n_vocab * sizeof(float));
     } else if (logits) {
         activate_rows(d, d->xn + (size_t)(n - 1) * (size_t)n_embd, &m->output, 1);
-        linear_run(d, &(struct linear){&m->output, m->output_bias, logits}, 1, 1);
+        linear_run(d, (struct linear[]){linear_whole(&m->output, m->output_bias, logits, 1)}, 1);
     }
 }
 

@@ -41,18 +41,25 @@ struct decoder {
 
 /* ---- linear.c */
 
-/* One matrix of a group that reads the same activations: y[c * n_out + r]. */
+/* One matrix and the activation rows it reads: y[c * y_stride + r] = dot(row r, activation row col0 + c) + bias[r], c in [0, n). */
 struct linear {
-    const struct matrix *w;
+    struct matrix w;
     const float *bias; /* [n_out] or NULL */
-    float *y;          /* [n][n_out] */
+    float *y;
+    size_t y_stride;
+    int col0, n;
 };
 
-/* y = W x + b for each of n_jobs matrices and the first n rows of the activations. */
-void linear_run(struct decoder *d, const struct linear *jobs, int n_jobs, int n);
+/* A whole matrix over the first n activation rows: y [n][n_out]. */
+static inline struct linear linear_whole(const struct matrix *w, const float *bias, float *y, int n) {
+    return (struct linear){*w, bias, y, (size_t)w->n_out, 0, n};
+}
 
-/* gate = act(W_gate x + b) * (W_up x + b), both [n_ff][n_embd], rows of n_ff. */
-void linear_gated(struct decoder *d, const struct linear *gate, const struct linear *up, int n);
+/* Independent products in one parallel phase. */
+void linear_run(struct decoder *d, const struct linear *jobs, int n_jobs);
+
+/* Pairs (gate, up) of the same shape: gate's y = act(gate) * up. n_jobs counts both. */
+void linear_gated(struct decoder *d, const struct linear *pairs, int n_jobs);
 
 /* Whether any of the n matrices reads codes rather than floats. */
 bool linear_reads_codes(const struct matrix *const *w, int n);
