@@ -146,6 +146,8 @@ HL_API double hl_tensor_bytes(const hl_model *m, int i);
 enum {
     HL_SPECIAL = 1, /* tokenize: parse control markers in the text; detokenize: show control tokens */
     HL_BOS = 2,     /* tokenize: begin with BOS (and end with EOS) where the tokenizer adds them */
+    HL_CONTINUE = 4, /* detokenize: the ids go on from an earlier text, so that a leading space is a space: SentencePiece
+                      * vocabularies begin each text with one that is not shown */
 };
 
 /* Ids of n bytes of text. Writes at most capacity of them and returns how many there are in all (call again with room when
@@ -162,7 +164,7 @@ HL_API bool hl_token_is_end(const hl_model *m, int32_t id);
 HL_API bool hl_token_is_control(const hl_model *m, int32_t id);
 
 /* Streaming detokenizer: never splits a UTF-8 character; bytes that cannot become one turn into U+FFFD as WHATWG's decoder
- * does it. flags: HL_SPECIAL. Returns NULL: HL_EMEMORY. */
+ * does it. flags: HL_SPECIAL, HL_CONTINUE. Returns NULL: HL_EMEMORY. */
 HL_API hl_detokenizer *hl_detokenizer_new(hl_model *m, int flags);
 HL_API void hl_detokenizer_free(hl_detokenizer *d);
 /* Text that became complete with this token; *n bytes, good until the next call. NULL: HL_EARGUMENT, HL_EMEMORY. */

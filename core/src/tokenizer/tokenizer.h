@@ -10,13 +10,21 @@
 
 struct tokenizer;
 
-enum token_type { TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_USER_DEFINED = 4, TOKEN_UNUSED = 5, TOKEN_BYTE = 6 };
+/* As tokenizer.ggml.token_type has them. */
+enum token_type {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN = 2,
+    TOKEN_CONTROL = 3,
+    TOKEN_USER_DEFINED = 4,
+    TOKEN_UNUSED = 5,
+    TOKEN_BYTE = 6,
+};
 
 struct token_ids {
     int bos, eos, eot, unk, pad; /* -1: none */
 };
 
-/* Builds the tokenizer from tokenizer.ggml.*; the gguf must outlive it (texts are not copied). Memory is MEM_TOKENIZER.
+/* Builds the tokenizer from tokenizer.ggml.*; the gguf is not needed afterwards. Memory is MEM_TOKENIZER.
  * HL_EFORMAT (missing or contradictory entries), HL_EUNSUPPORTED (model or pre-tokenizer by name), HL_EMEMORY. */
 hl_status tokenizer_new(struct tokenizer **out, struct mem *mem, const struct gguf *g);
 void tokenizer_free(struct tokenizer *t);
@@ -34,8 +42,14 @@ int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, int flags,
 /* As hl_token_text: the token's bytes; NULL when id is out of range. */
 const char *tokenizer_text(struct tokenizer *t, int32_t id, size_t *n);
 
+/* Whether texts begin with a space that is not written (SentencePiece's dummy prefix). */
+bool tokenizer_has_space_prefix(const struct tokenizer *t);
+
 /* Steps (symbol pairs looked up and heap moves) that the last encode took: tests check that they grow near-linearly. */
 size_t tokenizer_steps(const struct tokenizer *t);
+
+/* Whose memory it lives in. */
+struct mem *tokenizer_mem(const struct tokenizer *t);
 
 /* Streaming detokenizer, as hl_detokenizer_*. */
 struct detokenizer;
