@@ -1,29 +1,7 @@
 #include "quant/panel.h"
 
-#include "base/f16.h"
-#include "quant/types.h"
+#include "blocks.h"
 #include "test.h"
-
-static const uint32_t types[] = {TYPE_F32, TYPE_F16, TYPE_BF16, TYPE_Q4_0, TYPE_Q4_1, TYPE_Q5_0, TYPE_Q5_1, TYPE_Q8_0};
-enum { N_TYPES = sizeof types / sizeof types[0] };
-
-/* Rows of random blocks as in a file, in a buffer of exactly their size. Scales are finite, signs and subnormals included. */
-static uint8_t *random_rows(uint32_t type, int n_in, int n_rows, uint64_t *seed) {
-    const struct type_info *t = type_info(type);
-    size_t n_blocks = (size_t)n_in / t->n_weights * n_rows, bytes = n_blocks * t->n_bytes;
-    uint8_t *rows = malloc(bytes);
-    for (size_t i = 0; i < bytes; i++) rows[i] = (uint8_t)test_random(seed);
-    if (type == TYPE_F32) {
-        for (size_t i = 0; i < n_blocks; i++) ((float *)rows)[i] = test_random_float(seed);
-    } else {
-        /* d and m; in Q4_0 and Q5_0 the second pair of bytes are codes, which may be anything; all ones would be a NaN in F16. */
-        for (size_t i = 0; i < n_blocks; i++) {
-            rows[i * t->n_bytes + 1] &= 0xbb;
-            if (type == TYPE_Q4_1 || type == TYPE_Q5_1) rows[i * t->n_bytes + 3] &= 0xbb;
-        }
-    }
-    return rows;
-}
 
 static void read_back(uint32_t type, int n_in, int n_rows, int first) {
     uint64_t seed = type * 1000 + n_rows;
@@ -47,18 +25,18 @@ static void read_back(uint32_t type, int n_in, int n_rows, int first) {
 }
 
 TEST(a_packed_row_reads_back_as_the_file_s_bits_for_every_type) {
-    for (int i = 0; i < N_TYPES; i++) {
-        for (int n_rows = 1; n_rows <= 9; n_rows++) read_back(types[i], 96, n_rows, 0);
+    for (int i = 0; i < N_BLOCK_TYPES; i++) {
+        for (int n_rows = 1; n_rows <= 9; n_rows++) read_back(block_types[i], 96, n_rows, 0);
     }
 }
 
 TEST(rows_packed_in_two_parts_read_back_the_same) {
-    for (int i = 0; i < N_TYPES; i++) read_back(types[i], 64, 11, 8);
+    for (int i = 0; i < N_BLOCK_TYPES; i++) read_back(block_types[i], 64, 11, 8);
 }
 
 TEST(packing_adds_no_bytes_but_rows_that_fill_the_last_panel) {
-    for (int i = 0; i < N_TYPES; i++) {
-        const struct type_info *t = type_info(types[i]);
+    for (int i = 0; i < N_BLOCK_TYPES; i++) {
+        const struct type_info *t = type_info(block_types[i]);
         size_t row_bytes = (size_t)128 / t->n_weights * t->n_bytes;
         EXPECT_EQ(panel_matrix_bytes(t->panel, 128, 8), 8 * row_bytes);
         EXPECT_EQ(panel_matrix_bytes(t->panel, 128, 9), 12 * row_bytes);
@@ -66,10 +44,10 @@ TEST(packing_adds_no_bytes_but_rows_that_fill_the_last_panel) {
 }
 
 TEST(the_rows_that_fill_the_last_panel_are_zero) {
-    for (int i = 0; i < N_TYPES; i++) {
-        const struct type_info *t = type_info(types[i]);
+    for (int i = 0; i < N_BLOCK_TYPES; i++) {
+        const struct type_info *t = type_info(block_types[i]);
         uint64_t seed = i;
-        uint8_t *rows = random_rows(types[i], 32, 2, &seed), panel[4 * 32 * 4];
+        uint8_t *rows = random_rows(block_types[i], 32, 2, &seed), panel[4 * 32 * 4];
         memset(panel, 0xff, sizeof panel);
         EXPECT(panel_pack(panel, t->panel, rows, (size_t)32 / t->n_weights * t->n_bytes, 32, 0, 2));
         struct matrix w = {t->panel, 32, 4, panel};
@@ -92,12 +70,12 @@ static bool packs_scale(uint32_t type, uint16_t d, uint16_t m) {
 }
 
 TEST(a_scale_that_is_infinite_or_NaN_is_refused) {
-    for (int i = 3; i < N_TYPES; i++) {
-        EXPECT(packs_scale(types[i], 0x7bff, 0xfbff));
-        EXPECT(packs_scale(types[i], 0x0001, 0x8000));
-        EXPECT(!packs_scale(types[i], 0x7c00, 0));
-        EXPECT(!packs_scale(types[i], 0xfc00, 0));
-        EXPECT(!packs_scale(types[i], 0x7e01, 0));
-        if (types[i] == TYPE_Q4_1 || types[i] == TYPE_Q5_1) EXPECT(!packs_scale(types[i], 0, 0xfc00));
+    for (int i = 3; i < N_BLOCK_TYPES; i++) {
+        EXPECT(packs_scale(block_types[i], 0x7bff, 0xfbff));
+        EXPECT(packs_scale(block_types[i], 0x0001, 0x8000));
+        EXPECT(!packs_scale(block_types[i], 0x7c00, 0));
+        EXPECT(!packs_scale(block_types[i], 0xfc00, 0));
+        EXPECT(!packs_scale(block_types[i], 0x7e01, 0));
+        if (block_types[i] == TYPE_Q4_1 || block_types[i] == TYPE_Q5_1) EXPECT(!packs_scale(block_types[i], 0, 0xfc00));
     }
 }

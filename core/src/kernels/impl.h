@@ -30,8 +30,8 @@
     void f16_from_f32_row__##ISA(uint16_t *dst, const float *src, int n);
 
 DECLARE_LINEAR(scalar)
-linear_fn linear_q4_0_high__scalar, linear_q4_1_high__scalar, linear_q5_0_high__scalar, linear_q5_1_high__scalar,
-    linear_q8_0_high__scalar;
+linear_fn linear_q4_0__scalar_high, linear_q4_1__scalar_high, linear_q5_0__scalar_high, linear_q5_1__scalar_high,
+    linear_q8_0__scalar_high;
 DECLARE_MATH(scalar)
 
 /* Reads codes16, so one function serves both precisions. */

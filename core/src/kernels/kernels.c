@@ -8,16 +8,16 @@
     .attn_scores = attn_scores__##ISA, .attn_values = attn_values__##ISA, .max = max__##ISA, .exp_sum = exp_sum__##ISA, \
     .f32_from_f16_row = f32_from_f16_row__##ISA, .f16_from_f32_row = f16_from_f32_row__##ISA
 
-/* HIGH: what follows the panel type in the name of the function that reads activations of HL_HIGH. */
-#define LINEAR_SLOTS(ISA, HIGH)                                                                                        \
-    [PANEL_F32] = linear_f32__##ISA, [PANEL_F16] = linear_f16__##ISA, [PANEL_BF16] = linear_bf16__##ISA,               \
-    [PANEL_Q4_0] = linear_q4_0##HIGH##__##ISA, [PANEL_Q4_1] = linear_q4_1##HIGH##__##ISA,                              \
-    [PANEL_Q5_0] = linear_q5_0##HIGH##__##ISA, [PANEL_Q5_1] = linear_q5_1##HIGH##__##ISA,                              \
-    [PANEL_Q8_0] = linear_q8_0##HIGH##__##ISA
+#define FLOAT_SLOTS(ISA)                                                                                               \
+    [PANEL_F32] = linear_f32__##ISA, [PANEL_F16] = linear_f16__##ISA, [PANEL_BF16] = linear_bf16__##ISA
+
+#define CODE_SLOTS(ISA)                                                                                                \
+    [PANEL_Q4_0] = linear_q4_0__##ISA, [PANEL_Q4_1] = linear_q4_1__##ISA, [PANEL_Q5_0] = linear_q5_0__##ISA,           \
+    [PANEL_Q5_1] = linear_q5_1__##ISA
 
 static const struct kernels scalar = {
-    .linear_fast = {LINEAR_SLOTS(scalar, )},
-    .linear_high = {LINEAR_SLOTS(scalar, _high)},
+    .linear_fast = {FLOAT_SLOTS(scalar), CODE_SLOTS(scalar), [PANEL_Q8_0] = linear_q8_0__scalar},
+    .linear_high = {FLOAT_SLOTS(scalar), CODE_SLOTS(scalar_high), [PANEL_Q8_0] = linear_q8_0__scalar_high},
     MATH_SLOTS(scalar),
 };
 
@@ -25,6 +25,28 @@ const struct kernels *kernels_scalar(void) {
     return &scalar;
 }
 
+#ifdef __wasm_simd128__
+
+#ifdef __wasm_relaxed_simd__
+#define FAST_SLOTS CODE_SLOTS(relaxed)
+#else
+#define FAST_SLOTS CODE_SLOTS(simd128)
+#endif
+
+static const struct kernels simd = {
+    .linear_fast = {FLOAT_SLOTS(simd128), FAST_SLOTS, [PANEL_Q8_0] = linear_q8_0__simd128},
+    .linear_high = {FLOAT_SLOTS(simd128), CODE_SLOTS(simd128), [PANEL_Q8_0] = linear_q8_0__simd128},
+    MATH_SLOTS(simd128),
+};
+
+const struct kernels *kernels_get(void) {
+    return &simd;
+}
+
+#else
+
 const struct kernels *kernels_get(void) {
     return &scalar;
 }
+
+#endif

@@ -16,7 +16,7 @@
  *   HL_FAST  codes are rounded to nearest even of x * (127 / amax), d = amax / 127, amax the block's largest |x|
  *   HL_HIGH  the same with 32767
  * A block whose amax is below 2^-87 is 0: smaller scales would multiply to subnormals, which processors are slow at. A block with
- * a NaN or an infinity has codes 0 where x * (127 / amax) is no number and d = NaN or infinity, so that the outputs say so.
+ * a NaN or an infinity has codes 0 and d = NaN or infinity, so that the outputs are NaN.
  * codes16 holds them as i16, inside each group of four columns in the order 0 2 1 3 (so that two i16 at a time meet the panels'
  * bytes); codes8 as i8 in order, only filled for HL_FAST. */
 struct act {

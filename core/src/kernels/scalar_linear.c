@@ -1,5 +1,4 @@
 /* The specification of linear: every SIMD build gives these bits. */
-#include <assert.h>
 #include <string.h>
 
 #include "base/f16.h"
@@ -94,11 +93,11 @@ LINEAR_CODES(linear_q4_1__scalar, PANEL_Q4_1, false)
 LINEAR_CODES(linear_q5_0__scalar, PANEL_Q5_0, false)
 LINEAR_CODES(linear_q5_1__scalar, PANEL_Q5_1, false)
 LINEAR_CODES(linear_q8_0__scalar, PANEL_Q8_0, false)
-LINEAR_CODES(linear_q4_0_high__scalar, PANEL_Q4_0, true)
-LINEAR_CODES(linear_q4_1_high__scalar, PANEL_Q4_1, true)
-LINEAR_CODES(linear_q5_0_high__scalar, PANEL_Q5_0, true)
-LINEAR_CODES(linear_q5_1_high__scalar, PANEL_Q5_1, true)
-LINEAR_CODES(linear_q8_0_high__scalar, PANEL_Q8_0, true)
+LINEAR_CODES(linear_q4_0__scalar_high, PANEL_Q4_0, true)
+LINEAR_CODES(linear_q4_1__scalar_high, PANEL_Q4_1, true)
+LINEAR_CODES(linear_q5_0__scalar_high, PANEL_Q5_0, true)
+LINEAR_CODES(linear_q5_1__scalar_high, PANEL_Q5_1, true)
+LINEAR_CODES(linear_q8_0__scalar_high, PANEL_Q8_0, true)
 
 #define LINEAR_FLOATS(NAME, TYPE)                                                                                      \
     void NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,     \

@@ -1,5 +1,5 @@
 /* The specification of everything but linear: every SIMD build gives these bits. */
-#include <assert.h>
+#include <float.h>
 #include <math.h>
 
 #include "base/f16.h"
@@ -16,27 +16,21 @@ static float block_amax(const float *x) {
     return f32_from_bits(amax);
 }
 
-/* What is no number becomes 0; the rest lies within +- 32767. */
-static int32_t round_code(float x) {
-    return x == x ? (int32_t)rintf(x) : 0;
-}
-
 void quantize__scalar(struct act *a, int row, const float *x, hl_precision precision) {
     static const int place[4] = {0, 2, 1, 3}; /* codes16's order inside four columns */
     float range = precision == HL_FAST ? 127 : 32767;
     for (int b = 0; b < a->n_in / PANEL_BLOCK; b++, x += PANEL_BLOCK) {
         size_t block = (size_t)row * (a->n_in / PANEL_BLOCK) + b, at = block * PANEL_BLOCK;
         float amax = block_amax(x);
-        bool is_zero = amax < ACT_MIN;
-        float inverse = is_zero ? 0 : range / amax;
+        bool has_codes = amax >= ACT_MIN && amax <= FLT_MAX;
         int32_t sum = 0;
         for (int j = 0; j < PANEL_BLOCK; j++) {
-            int32_t code = round_code(x[j] * inverse);
+            int32_t code = has_codes ? (int32_t)rintf(x[j] * (range / amax)) : 0;
             sum += code;
             a->codes16[at + j / 4 * 4 + place[j % 4]] = (int16_t)code;
             if (precision == HL_FAST) a->codes8[at + j] = (int8_t)code;
         }
-        a->d[block] = is_zero ? 0 : amax / range;
+        a->d[block] = amax < ACT_MIN ? 0 : amax / range;
         a->s[block] = a->d[block] * (float)sum;
         a->sum[block] = sum;
     }

@@ -77,7 +77,7 @@ static bool pack_row(uint8_t *panel, enum panel_type t, int r, const uint8_t *sr
     for (int i = 0; i < n_blocks; i++, panel += panel_block_bytes(t), src += file_block_bytes(t)) {
         struct block_parts b = block_parts(t, src);
         uint8_t *codes = panel + panel_codes_at(t);
-        finite &= is_finite_f16(b.d) & is_finite_f16(b.m);
+        finite = finite && is_finite_f16(b.d) && is_finite_f16(b.m);
         memcpy(panel + 2 * r, &b.d, 2);
         if (panel_has_m(t)) memcpy(panel + 8 + 2 * r, &b.m, 2);
         if (panel_has_high(t)) {

@@ -1,0 +1,75 @@
+/* What the SIMD builds share: four floats at a time, with the bits of the scalar functions. */
+#ifndef HL_KERNELS_SIMD_H
+#define HL_KERNELS_SIMD_H
+
+#include <wasm_simd128.h>
+
+#include "kernels/exp.h"
+
+/* For functions whose last arguments are constants that pick the code. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* Four f16 as f32. No infinity, no NaN. With m the value of the bits taken as f32 with an exponent 112 higher, a normal number
+ * is m, and a subnormal, which has no leading 1, is 2 m - 2^-14: the smaller of the two in both cases. No step meets an f32
+ * subnormal, which would be slow: whole matrices have only subnormal scales. */
+INLINE v128_t f32x4_from_f16(const void *p) {
+    v128_t h = wasm_i32x4_load16x4(p);
+    v128_t bits = wasm_v128_and(wasm_i32x4_shl(h, 13), wasm_i32x4_const_splat(0x0fffe000));
+    v128_t m = wasm_i32x4_add(bits, wasm_i32x4_const_splat(112 << 23));
+    v128_t subnormal = wasm_f32x4_sub(wasm_f32x4_add(m, m), wasm_f32x4_const_splat(0x1p-14f));
+    v128_t sign = wasm_v128_and(h, wasm_i32x4_const_splat(INT32_MIN));
+    return wasm_v128_or(wasm_f32x4_pmin(m, subnormal), sign);
+}
+
+/* The same with infinity and NaN. */
+INLINE v128_t f32x4_from_any_f16(const void *p) {
+    v128_t bits = wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13);
+    v128_t special = wasm_v128_or(bits, wasm_i32x4_const_splat(0x70000000));
+    bits = wasm_v128_and(bits, wasm_i32x4_const_splat(0x0fffe000));
+    v128_t is_special = wasm_i32x4_ge(bits, wasm_i32x4_const_splat(0x0f800000));
+    return wasm_v128_bitselect(special, f32x4_from_f16(p), is_special);
+}
+
+/* (0 + 1) + (2 + 3) */
+INLINE float sum_lanes_f32x4(v128_t x) {
+    return (wasm_f32x4_extract_lane(x, 0) + wasm_f32x4_extract_lane(x, 1)) +
+           (wasm_f32x4_extract_lane(x, 2) + wasm_f32x4_extract_lane(x, 3));
+}
+
+/* Lane i: (0 + 1) + (2 + 3) of x[i]. */
+INLINE v128_t sum_lanes_of_4(v128_t x0, v128_t x1, v128_t x2, v128_t x3) {
+    v128_t even = wasm_f32x4_add(wasm_i32x4_shuffle(x0, x1, 0, 2, 4, 6), wasm_i32x4_shuffle(x0, x1, 1, 3, 5, 7));
+    v128_t odd = wasm_f32x4_add(wasm_i32x4_shuffle(x2, x3, 0, 2, 4, 6), wasm_i32x4_shuffle(x2, x3, 1, 3, 5, 7));
+    return wasm_f32x4_add(wasm_i32x4_shuffle(even, odd, 0, 2, 4, 6), wasm_i32x4_shuffle(even, odd, 1, 3, 5, 7));
+}
+
+/* n = 1 .. 3 floats, the other lanes 0. */
+INLINE v128_t load_f32_part(const float *p, int n) {
+    v128_t x = n == 1 ? wasm_v128_load32_zero(p) : wasm_v128_load64_zero(p);
+    return n == 3 ? wasm_v128_load32_lane(p + 2, x, 2) : x;
+}
+
+INLINE void store_f32_part(float *p, v128_t x, int n) {
+    wasm_v128_store32_lane(p, x, 0);
+    if (n > 1) wasm_v128_store32_lane(p + 1, x, 1);
+    if (n > 2) wasm_v128_store32_lane(p + 2, x, 2);
+}
+
+INLINE v128_t exp_f32x4(v128_t x) {
+    v128_t n = wasm_f32x4_nearest(wasm_f32x4_mul(x, wasm_f32x4_const_splat(EXP_LOG2E)));
+    v128_t r = wasm_f32x4_sub(x, wasm_f32x4_mul(n, wasm_f32x4_const_splat(EXP_LN2_HIGH)));
+    r = wasm_f32x4_sub(r, wasm_f32x4_mul(n, wasm_f32x4_const_splat(EXP_LN2_LOW)));
+    v128_t c = wasm_f32x4_const_splat(EXP_C4);
+    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), wasm_f32x4_const_splat(EXP_C3));
+    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), wasm_f32x4_const_splat(EXP_C2));
+    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), wasm_f32x4_const_splat(EXP_C1));
+    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), wasm_f32x4_const_splat(EXP_C0));
+    v128_t y = wasm_f32x4_mul(wasm_f32x4_mul(c, r), r);
+    y = wasm_f32x4_add(wasm_f32x4_add(y, r), wasm_f32x4_const_splat(1));
+    v128_t exponent = wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(n), wasm_i32x4_const_splat(127));
+    y = wasm_f32x4_mul(y, wasm_i32x4_shl(exponent, 23));
+    y = wasm_v128_andnot(y, wasm_f32x4_lt(x, wasm_f32x4_const_splat(EXP_MIN)));
+    return wasm_v128_bitselect(wasm_f32x4_const_splat(INFINITY), y, wasm_f32x4_gt(x, wasm_f32x4_const_splat(EXP_MAX)));
+}
+
+#endif

@@ -1,0 +1,265 @@
+#include "base/f16.h"
+#include "blocks.h"
+#include "kernels/kernels.h"
+#include "test.h"
+
+static const hl_precision precisions[] = {HL_FAST, HL_HIGH};
+
+/* Activation rows in buffers of exactly their size; f32 is random in [-1, 1), each row with a size of its own. */
+static struct act act_new(int n_in, int n, uint64_t *seed) {
+    size_t blocks = (size_t)n * n_in / PANEL_BLOCK, size = (size_t)n * n_in;
+    struct act a = {.n_in = n_in,
+                    .codes8 = calloc(size, 1),
+                    .codes16 = calloc(size, 2),
+                    .d = calloc(blocks + 1, 4),
+                    .s = calloc(blocks + 1, 4),
+                    .sum = calloc(blocks + 1, 4)};
+    float *x = malloc(size * sizeof *x);
+    for (size_t i = 0; i < size; i++) x[i] = test_random_float(seed) * (float)(1 + i / n_in % 3);
+    a.f32 = x;
+    return a;
+}
+
+static void act_quantize(struct act *a, int n, hl_precision precision) {
+    for (int row = 0; row < n; row++) kernels_get()->quantize(a, row, a->f32 + (size_t)row * a->n_in, precision);
+}
+
+static void act_free(struct act *a) {
+    free((void *)a->f32);
+    free(a->codes8);
+    free(a->codes16);
+    free(a->d);
+    free(a->s);
+    free(a->sum);
+}
+
+static struct matrix matrix_of(uint32_t type, const uint8_t *rows, int n_in, int n_out) {
+    const struct type_info *t = type_info(type);
+    unsigned char *data = malloc(panel_matrix_bytes(t->panel, n_in, n_out));
+    EXPECT(panel_pack(data, t->panel, rows, (size_t)n_in / t->n_weights * t->n_bytes, n_in, 0, n_out));
+    return (struct matrix){t->panel, n_in, n_out, data};
+}
+
+static struct matrix random_matrix(uint32_t type, int n_in, int n_out, uint64_t *seed) {
+    uint8_t *rows = random_rows(type, n_in, n_out, seed);
+    struct matrix w = matrix_of(type, rows, n_in, n_out);
+    free(rows);
+    return w;
+}
+
+static linear_fn *linear_of(const struct kernels *k, const struct matrix *w, hl_precision precision) {
+    return precision == HL_FAST ? k->linear_fast[w->type] : k->linear_high[w->type];
+}
+
+static void compare_with_scalar(uint32_t type, int n_in, int n_panels, int n_cols, hl_precision precision) {
+    uint64_t seed = type + 100 * n_in + n_panels;
+    struct matrix w = random_matrix(type, n_in, n_panels * PANEL_ROWS, &seed);
+    struct act a = act_new(n_in, n_cols + 1, &seed);
+    if (!panel_is_float(w.type)) act_quantize(&a, n_cols + 1, precision);
+    int stride = w.n_out + 3;
+    size_t n = (size_t)(n_cols - 1) * stride + w.n_out;
+    float *want = calloc(n, sizeof *want), *got = calloc(n, sizeof *got);
+    linear_of(kernels_scalar(), &w, precision)(want, stride, w.data, n_panels, &a, 1, n_cols);
+    linear_of(kernels_get(), &w, precision)(got, stride, w.data, n_panels, &a, 1, n_cols);
+    EXPECT_MEM(got, want, n * sizeof *want);
+    act_free(&a);
+    free((void *)w.data);
+    free(want);
+    free(got);
+}
+
+TEST(linear_gives_the_bits_of_the_scalar_kernel_for_every_type_precision_and_batch) {
+    for (int i = 0; i < N_BLOCK_TYPES; i++) {
+        for (int p = 0; p < 2; p++) {
+            for (int n_cols = 1; n_cols <= 9; n_cols++) compare_with_scalar(block_types[i], 160, 3, n_cols, precisions[p]);
+            for (int n_panels = 1; n_panels <= 5; n_panels++) compare_with_scalar(block_types[i], 32, n_panels, 4, precisions[p]);
+        }
+    }
+}
+
+TEST(float_matrices_may_have_any_number_of_columns) {
+    for (int i = 0; i < 3; i++) {
+        for (int n_in = 1; n_in <= 11; n_in++) compare_with_scalar(block_types[i], n_in, 2, 5, HL_HIGH);
+    }
+}
+
+/* Every output by a call of its own: a panel and a column. */
+TEST(an_output_does_not_depend_on_what_is_computed_with_it) {
+    enum { N_IN = 96, N_PANELS = 5, N_COLS = 7, N_OUT = N_PANELS * PANEL_ROWS };
+    for (int i = 0; i < N_BLOCK_TYPES; i++) {
+        for (int p = 0; p < 2; p++) {
+            uint64_t seed = i;
+            struct matrix w = random_matrix(block_types[i], N_IN, N_OUT, &seed);
+            struct act a = act_new(N_IN, N_COLS, &seed);
+            if (!panel_is_float(w.type)) act_quantize(&a, N_COLS, precisions[p]);
+            linear_fn *linear = linear_of(kernels_get(), &w, precisions[p]);
+            float together[N_COLS][N_OUT], alone[PANEL_ROWS];
+            linear(together[0], N_OUT, w.data, N_PANELS, &a, 0, N_COLS);
+            for (int c = 0; c < N_COLS; c++) {
+                for (int panel = 0; panel < N_PANELS; panel++) {
+                    linear(alone, 0, w.data + panel * panel_bytes(w.type, N_IN), 1, &a, c, 1);
+                    EXPECT_MEM(together[c] + panel * PANEL_ROWS, alone, sizeof alone);
+                }
+            }
+            act_free(&a);
+            free((void *)w.data);
+        }
+    }
+}
+
+/* The sums in double of the weights as the file has them and the activations as they were rounded. */
+static void compare_with_double(uint32_t type, hl_precision precision) {
+    enum { N_IN = 256, N_OUT = 8 };
+    uint64_t seed = type;
+    struct matrix w = random_matrix(type, N_IN, N_OUT, &seed);
+    struct act a = act_new(N_IN, 1, &seed);
+    if (!panel_is_float(w.type)) act_quantize(&a, 1, precision);
+    float y[N_OUT], row[N_IN];
+    linear_of(kernels_get(), &w, precision)(y, N_OUT, w.data, N_OUT / PANEL_ROWS, &a, 0, 1);
+    for (int r = 0; r < N_OUT; r++) {
+        static const int column[4] = {0, 2, 1, 3};
+        double sum = 0, size = 0;
+        panel_row(row, &w, r);
+        for (int j = 0; j < N_IN; j++) {
+            double x = panel_is_float(w.type) ? (double)a.f32[j]
+                                              : (double)a.codes16[j / 4 * 4 + column[j % 4]] * (double)a.d[j / PANEL_BLOCK];
+            sum += (double)row[j] * x;
+            size += fabs((double)row[j] * x);
+        }
+        EXPECT_NEAR(y[r], sum, size * 1e-6);
+    }
+    act_free(&a);
+    free((void *)w.data);
+}
+
+TEST(linear_is_the_dot_product_of_weights_and_rounded_activations) {
+    for (int i = 0; i < N_BLOCK_TYPES; i++) {
+        compare_with_double(block_types[i], HL_FAST);
+        compare_with_double(block_types[i], HL_HIGH);
+    }
+}
+
+/* One block for each of four rows: scale d, all codes the same. */
+static struct matrix constant_matrix(uint32_t type, uint16_t d, uint8_t code_bytes) {
+    const struct type_info *t = type_info(type);
+    uint8_t rows[4 * 34];
+    memset(rows, code_bytes, sizeof rows);
+    for (int r = 0; r < 4; r++) {
+        memcpy(rows + r * t->n_bytes, &d, 2);
+        if (type == TYPE_Q4_1 || type == TYPE_Q5_1) memset(rows + r * t->n_bytes + 2, 0, 2);
+    }
+    return matrix_of(type, rows, 32, 4);
+}
+
+/* 32 weights w * scale and 32 activations x, all the same: nothing is rounded. */
+static void expect_exact(uint32_t type, uint16_t d, uint8_t code_bytes, int w, hl_precision precision, float x) {
+    struct matrix m = constant_matrix(type, d, code_bytes);
+    uint64_t seed = 0;
+    struct act a = act_new(32, 1, &seed);
+    for (int j = 0; j < 32; j++) ((float *)a.f32)[j] = x;
+    act_quantize(&a, 1, precision);
+    float y[4], want = f32_from_f16(d) * (float)(32 * w) * x;
+    linear_of(kernels_get(), &m, precision)(y, 4, m.data, 1, &a, 0, 1);
+    for (int r = 0; r < 4; r++) EXPECT(y[r] == want);
+    act_free(&a);
+    free((void *)m.data);
+}
+
+TEST(the_largest_codes_do_not_overflow_the_sums) {
+    const struct { uint32_t type; uint8_t bytes; int w; } cases[] = {
+        {TYPE_Q4_0, 0xff, 7},  {TYPE_Q4_0, 0x00, -8},  {TYPE_Q4_1, 0xff, 15},   {TYPE_Q5_0, 0xff, 15},
+        {TYPE_Q5_0, 0x00, -16}, {TYPE_Q5_1, 0xff, 31}, {TYPE_Q8_0, 0x80, -128}, {TYPE_Q8_0, 0x7f, 127},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int sign = -1; sign <= 1; sign += 2) {
+            expect_exact(cases[i].type, 0x3c00, cases[i].bytes, cases[i].w, HL_FAST, (float)(127 * sign));
+            expect_exact(cases[i].type, 0xbc00, cases[i].bytes, cases[i].w, HL_HIGH, (float)(32767 * sign));
+        }
+    }
+}
+
+TEST(subnormal_and_negative_scales_are_exact) {
+    const uint16_t scales[] = {0x0001, 0x0003, 0x03ff, 0x0400, 0x0401, 0x8001, 0x83ff, 0x8400, 0xfbff, 0x7bff, 0x8000, 0x0000};
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        expect_exact(TYPE_Q4_0, scales[i], 0xff, 7, HL_FAST, 127);
+        expect_exact(TYPE_Q4_1, scales[i], 0xff, 15, HL_FAST, 127);
+        expect_exact(TYPE_Q8_0, scales[i], 0x40, 64, HL_HIGH, 32767);
+    }
+}
+
+TEST(an_activation_that_is_no_number_makes_the_outputs_NaN) {
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 3; i < N_BLOCK_TYPES; i++) {
+        for (int k = 0; k < 6; k++) {
+            uint64_t seed = k;
+            struct matrix w = random_matrix(block_types[i], 64, 4, &seed);
+            struct act a = act_new(64, 1, &seed);
+            ((float *)a.f32)[40] = bad[k % 3];
+            act_quantize(&a, 1, precisions[k / 3]);
+            float y[4];
+            linear_of(kernels_get(), &w, precisions[k / 3])(y, 4, w.data, 1, &a, 0, 1);
+            for (int r = 0; r < 4; r++) EXPECT(y[r] != y[r]);
+            act_free(&a);
+            free((void *)w.data);
+        }
+    }
+}
+
+TEST(quantizing_rounds_to_nearest_even_and_keeps_sums) {
+    uint64_t seed = 1;
+    struct act a = act_new(32, 1, &seed);
+    float *x = (float *)a.f32;
+    memset(x, 0, 32 * sizeof *x);
+    const float head[] = {-127, 0.5f, 1.5f, -2.5f, 0.49f, -0.51f, 126.5f, 3};
+    const int codes[] = {-127, 0, 2, -2, 0, -1, 126, 3};
+    memcpy(x, head, sizeof head);
+    act_quantize(&a, 1, HL_FAST);
+    for (int j = 0; j < 8; j++) EXPECT_EQ(a.codes8[j], codes[j]);
+    EXPECT_EQ(a.codes16[1], codes[2]); /* inside four columns 0 2 1 3 */
+    EXPECT_EQ(a.codes16[2], codes[1]);
+    EXPECT_EQ(a.codes16[7], codes[7]);
+    EXPECT_EQ(a.sum[0], 1);
+    EXPECT(a.d[0] == 1 && a.s[0] == 1);
+    for (int j = 0; j < 8; j++) x[j] *= 32767.0f / 127.0f;
+    act_quantize(&a, 1, HL_HIGH);
+    EXPECT_EQ(a.codes16[0], -32767);
+    EXPECT_EQ(a.codes16[2], 129);
+    EXPECT_EQ(a.codes16[1], 387);
+    act_free(&a);
+}
+
+TEST(a_block_of_zeros_or_of_numbers_too_small_to_matter_is_zero) {
+    uint64_t seed = 1;
+    struct act a = act_new(96, 1, &seed);
+    for (int j = 0; j < 96; j++) ((float *)a.f32)[j] = j < 32 ? 0 : j < 64 ? 0x1p-88f : 0x1p-87f;
+    act_quantize(&a, 1, HL_FAST);
+    EXPECT(a.d[0] == 0 && a.s[0] == 0 && a.sum[0] == 0);
+    EXPECT(a.d[1] == 0 && a.s[1] == 0 && a.sum[1] == 0 && a.codes8[40] == 0);
+    EXPECT(a.d[2] > 0 && a.sum[2] == 32 * 127);
+    act_free(&a);
+}
+
+TEST(quantizing_gives_the_bits_of_the_scalar_kernel) {
+    for (int p = 0; p < 2; p++) {
+        uint64_t seed = 5;
+        struct act a = act_new(320, 2, &seed), b = act_new(320, 2, &seed);
+        float *x = (float *)a.f32;
+        x[33] = NAN;
+        x[70] = -INFINITY;
+        for (int j = 96; j < 128; j++) x[j] = test_random_float(&seed) * 1e-38f;
+        for (int j = 128; j < 160; j++) x[j] = test_random_float(&seed) * 3e38f;
+        for (int row = 0; row < 2; row++) {
+            kernels_get()->quantize(&a, row, x + 320 * row, precisions[p]);
+            kernels_scalar()->quantize(&b, row, x + 320 * row, precisions[p]);
+        }
+        EXPECT_MEM(a.codes16, b.codes16, 640 * 2);
+        EXPECT_MEM(a.codes8, b.codes8, 640);
+        EXPECT_MEM(a.sum, b.sum, 20 * 4);
+        for (int i = 0; i < 20; i++) {
+            EXPECT(a.d[i] != a.d[i] ? b.d[i] != b.d[i] : a.d[i] == b.d[i]);
+            EXPECT(a.s[i] != a.s[i] ? b.s[i] != b.s[i] : a.s[i] == b.s[i]);
+        }
+        act_free(&a);
+        act_free(&b);
+    }
+}
