@@ -1,6 +1,7 @@
 # Headlight: `make help` lists what there is to make.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
+.SECONDARY:
 MAKEFLAGS += --no-builtin-rules
 
 B := build
