@@ -9,9 +9,6 @@ import { openModel } from './engine.js';
  * @typedef {import('./types.js').ChatMessage} ChatMessage
  */
 
-/** Cache statistics are asked for at most this often while text streams, in milliseconds. */
-const CACHE_EVERY = 120;
-
 /**
  * What a person can do. Between the engine and the state; no element is touched here.
  * @param {Store} store
@@ -30,7 +27,6 @@ export function createApp(store) {
   /** @type {() => void} */
   let unwatch = () => {};
   let nextId = 1;
-  let cacheAsked = 0;
 
   /** @param {unknown} error */
   function fail(error) {
@@ -60,14 +56,18 @@ export function createApp(store) {
     openAgain = () => open(source, name, about);
     await lose();
     const total = about.bytes ?? 0;
-    store.set({ notice: null, load: { name, stage: 'start', loaded: 0, total, bytesPerSecond: 0, fromStore: false } });
+    store.set({
+      notice: null,
+      load: { name, stage: 'start', loaded: 0, total, bytesPerSecond: 0, fromStore: false },
+    });
     try {
       const opened = await openModel(source, {
         name,
         ...about,
         signal: controller.signal,
         onProgress: (progress) => {
-          if (loading === controller) store.set({ load: { ...progress, name, total: progress.total || total } });
+          if (loading === controller)
+            store.set({ load: { ...progress, name, total: progress.total || total } });
         },
       });
       if (loading !== controller) return void opened.dispose();
@@ -89,10 +89,22 @@ export function createApp(store) {
     const layer = Math.min(attention.layer, opened.info.layers - 1);
     const head = Math.min(attention.head, opened.info.heads - 1);
     store.set({ model: opened.info, picking: false, tokens: [], context: { used: 0, limit: opened.limit } });
-    store.setAttention({ layer, head, map: emptyMap(layer), cursor: null, pinned: null, zoom: 1, filling: false });
+    store.setAttention({
+      layer,
+      head,
+      map: emptyMap(layer),
+      cursor: null,
+      pinned: null,
+      zoom: 1,
+      filling: false,
+    });
     store.setCache({ samples: [], plan: opened.plan, type: opened.cacheType, blocks: [] });
     if (messages.some((m) => m.failed)) store.set({ messages: messages.filter((m) => !m.failed) });
+    if (opened.warnings.length > 0) {
+      store.set({ notice: { kind: 'info', title: 'About this model', text: opened.warnings.join(' ') } });
+    }
     watch();
+    void askCache();
   }
 
   function watch() {
@@ -109,19 +121,21 @@ export function createApp(store) {
     tokens.push(...step.tokens);
     store.set({ tokens, context: { ...context, used: step.position + step.tokens.length } });
     store.setAttention({ version: attention.version + 1 });
-    if (performance.now() - cacheAsked > CACHE_EVERY) void askCache();
+    lookAt(step.cache);
+  }
+
+  /** @param {import('./engine.js').CacheLook} look */
+  function lookAt({ positions, used, reserved, type, blockPositions, blocks }) {
+    const samples = store.get().cache.samples.filter((sample) => sample.positions < positions);
+    samples.push({ positions, used, reserved });
+    store.setCache({ samples, type, blockPositions, blocks });
   }
 
   async function askCache() {
-    cacheAsked = performance.now();
     const asked = engine;
     try {
-      const stats = await asked?.cache();
-      if (!stats || asked !== engine) return;
-      const { positions, used, reserved } = stats;
-      const samples = store.get().cache.samples.filter((sample) => sample.positions < positions);
-      samples.push({ positions, used, reserved });
-      store.setCache({ samples, type: stats.type, blockPositions: stats.blockPositions, blocks: stats.blocks });
+      const look = await asked?.cache();
+      if (look && asked === engine) lookAt(look);
     } catch (error) {
       fail(error);
     }
@@ -222,7 +236,13 @@ export function createApp(store) {
       const url = URL.canParse(text.trim(), document.baseURI) ? new URL(text.trim(), document.baseURI) : null;
       if (!text.trim() || !url || !/^https?:$/.test(url.protocol)) {
         const title = 'That is not an address';
-        store.set({ notice: { kind: 'error', title, text: 'Give the address of a .gguf file, beginning with https://.' } });
+        store.set({
+          notice: {
+            kind: 'error',
+            title,
+            text: 'Give the address of a .gguf file, beginning with https://.',
+          },
+        });
         return;
       }
       const name = decodeURIComponent(url.pathname.split('/').pop() ?? '').replace(/\.gguf$/i, '');

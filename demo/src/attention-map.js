@@ -11,6 +11,8 @@
 
 /** 128 MB of weights: about 2600 positions of nine heads. */
 const MAX_FLOATS = 32 * 1024 * 1024;
+/** The first rows have few keys and so large weights, which say nothing: the colour scale leaves them out. */
+const CHOICE = 8;
 
 /**
  * @param {number} layer
@@ -112,7 +114,7 @@ function meanRow(row, heads, n) {
  * @param {{ head: number, hideSink: boolean, from: Cell, to: Cell, height: number, width: number }} view
  *   from is inside, to is outside
  * @returns {{ height: number, width: number, top: number, data: Float32Array }}
- *   data: [height][width], NaN where there is no weight; top is the largest
+ *   data: [height][width], NaN where there is no weight; top is the largest of the rows that have a choice
  * @typedef {{ row: number, col: number }} Cell
  */
 export function picture(map, { head, hideSink, from, to, height, width }) {
@@ -130,7 +132,7 @@ export function picture(map, { head, hideSink, from, to, height, width }) {
       const at = y * w + Math.floor(((k - from.col) * w) / cols);
       const v = row[k];
       if (!(v <= data[at])) data[at] = Number.isNaN(v) ? data[at] : v;
-      if (v > top) top = v;
+      if (v > top && q >= Math.min(CHOICE, to.row - 1)) top = v;
     }
   }
   return { height: h, width: w, top, data };

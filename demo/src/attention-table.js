@@ -16,17 +16,27 @@ export function drawTable(element, { attention, tokens }) {
   const weights = rowOf(map, head, row, hideSink);
   const who = head < 0 ? 'mean of the heads' : `head ${head}`;
   const title = `What token ${row} “${visible(tokens[row]?.text ?? '')}” attends to: layer ${map.layer}, ${who}`;
-  const columns = h('tr', {}, ...['Position', 'Token', 'Weight'].map((text) => h('th', { scope: 'col', text })));
+  const columns = h(
+    'tr',
+    {},
+    ...['Position', 'Token', 'Weight'].map((text) => h('th', { scope: 'col', text })),
+  );
   const lines = [...(weights ?? [])].map((w, k) =>
     h(
       'tr',
       {},
       h('th', { scope: 'row', text: String(k) }),
       h('td', { text: visible(tokens[k]?.text ?? '') }),
-      h('td', { text: weight(w) })
-    )
+      h('td', { text: weight(w) }),
+    ),
   );
   const body = h('tbody', {}, ...lines);
-  const table = h('table', { 'data-testid': 'attention-table' }, h('caption', { text: title }), h('thead', {}, columns), body);
+  const table = h(
+    'table',
+    { 'data-testid': 'attention-table' },
+    h('caption', { text: title }),
+    h('thead', {}, columns),
+    body,
+  );
   element.replaceChildren(table);
 }

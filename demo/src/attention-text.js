@@ -14,7 +14,12 @@ const parts = skeleton((element) => {
   list.setAttribute('aria-roledescription', 'text with shaded tokens');
   list.setAttribute('aria-label', 'Tokens. Left and right choose a token, Enter pins it.');
   element.append(list);
-  return { list, spans: /** @type {HTMLElement[]} */ ([]), data: /** @type {AttentionData | null} */ (null), wired: false };
+  return {
+    list,
+    spans: /** @type {HTMLElement[]} */ ([]),
+    data: /** @type {AttentionData | null} */ (null),
+    wired: false,
+  };
 });
 
 /**
@@ -76,7 +81,10 @@ function wire(p, on) {
     const { attention } = /** @type {AttentionData} */ (p.data);
     if (row === null) return;
     const { pinned } = attention;
-    on.change({ cursor: pinned === null ? { row, col: strongest(p.data, row) } : { row: pinned, col: Math.min(row, pinned) } });
+    on.change({
+      cursor:
+        pinned === null ? { row, col: strongest(p.data, row) } : { row: pinned, col: Math.min(row, pinned) },
+    });
   });
   p.list.addEventListener('click', (event) => {
     const row = at(event);

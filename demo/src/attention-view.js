@@ -16,37 +16,67 @@ import { cellAt, drawCursor, drawHeatmap, drawLegend, drawThumbnail } from './he
  * @property {import('./types.js').ModelState | null} model
  * @property {'light' | 'dark'} theme
  * @property {boolean} streaming
- * @property {number} width  of the panel's inside, CSS pixels
+ * @property {number} width   of the panel's inside, CSS pixels
+ * @property {number} height  of the panel's inside
  *
  * @typedef {object} AttentionActions
  * @property {(layer: number) => void} layer
  * @property {(patch: Partial<AttentionState>) => void} change
  */
 
-const THUMB = 46;
+const THUMB = 40;
 /** While text streams the small pictures are drawn this often, in milliseconds: nine of them cost more than one map. */
 const THUMBS_EVERY = 400;
 const MAX_ZOOM = 64;
+/** Heights in the style sheet: between the panel's rows, and of the row of options. */
+const GAP = 12;
+const OPTIONS = 34;
 
 const parts = skeleton((element) => {
   const layer = h('select', { id: 'layer', 'data-testid': 'layer' });
   const button = { type: 'button', class: 'icon' };
-  const down = h('button', { ...button, 'aria-label': 'Previous layer', 'data-testid': 'layer-down', text: '‹' });
+  const down = h('button', {
+    ...button,
+    'aria-label': 'Previous layer',
+    'data-testid': 'layer-down',
+    text: '‹',
+  });
   const up = h('button', { ...button, 'aria-label': 'Next layer', 'data-testid': 'layer-up', text: '›' });
   const pick = h('div', { class: 'stepper' }, h('label', { for: 'layer', text: 'Layer' }), down, layer, up);
   const state = h('p', { class: 'filling', role: 'status', 'data-testid': 'attention-status' });
-  const heads = h('div', { class: 'heads', role: 'radiogroup', 'aria-label': 'Head', 'data-testid': 'heads' });
+  const heads = h('div', {
+    class: 'heads',
+    role: 'radiogroup',
+    'aria-label': 'Head',
+    'data-testid': 'heads',
+  });
   const plot = makePlot();
   const text = h('div', { class: 'token-text', hidden: true });
   const readout = h('p', { class: 'readout', 'data-testid': 'readout' });
   const live = h('div', { class: 'unseen', 'aria-live': 'polite', 'data-testid': 'attention-live' });
   const table = h('div', { class: 'table', hidden: true });
   const blank = h('div', { class: 'blank' });
-  const head = h('div', { class: 'panel-head' }, h('h2', { text: 'Attention' }), pick);
+  const head = h('div', { class: 'panel-head' }, h('h2', { text: 'Attention' }), state, pick);
   const body = h('div', { class: 'panel-body' }, heads, plot.element, text, readout);
-  element.append(head, state, blank, body, live);
+  element.append(head, blank, body, live);
   const drawn = { heads: 0, layers: 0, base: '', thumbs: 0, thumbsKey: '' };
-  return { head, layer, down, up, state, heads, plot, text, readout, live, table, blank, body, drawn, wired: false };
+  return {
+    head,
+    layer,
+    down,
+    up,
+    state,
+    heads,
+    plot,
+    text,
+    readout,
+    live,
+    table,
+    blank,
+    body,
+    drawn,
+    wired: false,
+  };
 });
 
 function makePlot() {
@@ -84,7 +114,6 @@ export function drawAttention(element, data, on) {
   if (!model) return;
   drawPickers(p, data, on);
   if (!any) return;
-  kept.options.draw(data, p.plot.layout);
   const onText = attention.view === 'text';
   p.plot.element.hidden = onText;
   p.text.hidden = !onText;
@@ -106,6 +135,7 @@ function wire(element, p, on) {
   const options = makeOptions(on);
   p.head.append(options.views.element);
   p.body.append(options.element, p.table);
+  p.plot.element.append(options.zoom);
   live.set(element, { data: /** @type {any} */ (null), options });
   const data = () => /** @type {NonNullable<ReturnType<typeof live.get>>} */ (live.get(element)).data;
   p.layer.addEventListener('change', () => on.layer(Number(p.layer.value)));
@@ -113,9 +143,12 @@ function wire(element, p, on) {
   p.up.addEventListener('click', () => on.layer(data().attention.layer + 1));
   const explain = [
     'Send a message: each token that the model reads or writes adds a row here.',
-    'A row is one token asking; the brighter a cell, the more of that earlier token it takes in. Every head of every layer looks differently.',
+    'A row is one token asking; the stronger a cell, the more of that earlier token it takes in. Every head of every layer looks for something else.',
   ];
-  p.blank.append(h('div', { class: 'blank-art', 'aria-hidden': 'true' }), ...explain.map((text) => h('p', { text })));
+  p.blank.append(
+    h('div', { class: 'blank-art', 'aria-hidden': 'true' }),
+    ...explain.map((text) => h('p', { text })),
+  );
   wirePlot(p, data, on);
 }
 
@@ -193,7 +226,10 @@ function drawPickers(p, data, on) {
   p.up.disabled = attention.layer === model.layers - 1;
   const gone = missing(attention.map);
   const wait = attention.filling ? 'Computing this layer for the earlier tokens…' : '';
-  setText(p.state, wait || (gone > 0 && !data.streaming ? `${gone} of ${tokens.length} rows are not computed.` : ''));
+  setText(
+    p.state,
+    wait || (gone > 0 && !data.streaming ? `${gone} of ${tokens.length} rows are not computed.` : ''),
+  );
   if (tokens.length > 0) drawHeads(p, data, on);
 }
 
@@ -247,7 +283,7 @@ function headGroups(heads, kvHeads, on) {
         onclick: () => on.change({ head }),
       },
       h('canvas'),
-      h('span', { text: head < 0 ? 'mean' : String(head) })
+      h('span', { text: head < 0 ? 'mean' : String(head) }),
     );
   const ratio = kvHeads > 0 ? Math.max(1, Math.round(heads / kvHeads)) : heads;
   const groups = [h('div', { class: 'group' }, button(-1))];
@@ -281,13 +317,27 @@ function drawThumbs(p, { attention, theme, tokens, streaming }) {
  * @param {Parts} p
  * @param {AttentionData} data
  */
-function drawPlot(p, { attention, tokens, theme, width }) {
+function drawPlot(p, { attention, tokens, theme, width, height: room }) {
   const { map, version, head, hideSink, scale, zoom, cursor } = attention;
-  const size = Math.max(240, Math.min(width, 620));
-  const view = { map, head, hideSink, scale, theme, tokens, cursor, zoom, size };
+  const others = p.head.offsetHeight + p.heads.offsetHeight + p.readout.offsetHeight + 4 * GAP + OPTIONS;
+  const height = Math.max(Math.min(width, 330), Math.min(width, room - others));
+  const view = { map, head, hideSink, scale, theme, tokens, cursor, zoom, width, height };
   const named = tokens.reduce((n, token) => n + token.text.length, 0);
   const place = zoom > 1 && cursor ? `${cursor.row},${cursor.col}` : '';
-  const key = [map.layer, version, head, hideSink, scale, theme, tokens.length, named, zoom, size, place].join();
+  const key = [
+    map.layer,
+    version,
+    head,
+    hideSink,
+    scale,
+    theme,
+    tokens.length,
+    named,
+    zoom,
+    width,
+    height,
+    place,
+  ].join();
   if (key !== p.drawn.base) {
     p.drawn.base = key;
     p.plot.layout = drawHeatmap(p.plot.base, view);
@@ -319,19 +369,48 @@ export function readoutWords({ attention, tokens }) {
  * @param {AttentionActions} on
  */
 function makeOptions(on) {
-  const views = segmented('View', [['map', 'Map'], ['text', 'On the text']], (view) => {
-    on.change({ view: /** @type {'map' | 'text'} */ (view), pinned: null });
-  }, 'view');
-  const scale = segmented('Colour scale', [['linear', 'Linear'], ['log', 'Log']], (value) => {
-    on.change({ scale: /** @type {'linear' | 'log'} */ (value) });
-  }, 'scale');
+  const views = segmented(
+    'View',
+    [
+      ['map', 'Map'],
+      ['text', 'On the text'],
+    ],
+    (view) => {
+      on.change({ view: /** @type {'map' | 'text'} */ (view), pinned: null });
+    },
+    'view',
+  );
+  const scale = segmented(
+    'Colour scale',
+    [
+      ['linear', 'Linear'],
+      ['log', 'Log'],
+    ],
+    (value) => {
+      on.change({ scale: /** @type {'linear' | 'log'} */ (value) });
+    },
+    'scale',
+  );
   const sink = h('input', { type: 'checkbox', 'data-testid': 'hide-sink' });
   sink.addEventListener('change', () => on.change({ hideSink: sink.checked }));
-  const sinkTitle = 'Most heads rest on the first token when they have nothing to say. Hides it and scales the rest to a sum of 1.';
+  const sinkTitle =
+    'Most heads rest on the first token when they have nothing to say. Hides it and scales the rest to a sum of 1.';
   const table = h('input', { type: 'checkbox', 'data-testid': 'as-table' });
   table.addEventListener('change', () => on.change({ table: table.checked }));
-  const zoomOut = h('button', { type: 'button', class: 'icon', 'aria-label': 'Zoom out', 'data-testid': 'zoom-out', text: '−' });
-  const zoomIn = h('button', { type: 'button', class: 'icon', 'aria-label': 'Zoom in', 'data-testid': 'zoom-in', text: '+' });
+  const zoomOut = h('button', {
+    type: 'button',
+    class: 'icon',
+    'aria-label': 'Zoom out',
+    'data-testid': 'zoom-out',
+    text: '−',
+  });
+  const zoomIn = h('button', {
+    type: 'button',
+    class: 'icon',
+    'aria-label': 'Zoom in',
+    'data-testid': 'zoom-in',
+    text: '+',
+  });
   let zoom = 1;
   zoomOut.addEventListener('click', () => on.change({ zoom: clampZoom(zoom / 2) }));
   zoomIn.addEventListener('click', () => on.change({ zoom: clampZoom(zoom * 2) }));
@@ -343,9 +422,8 @@ function makeOptions(on) {
     { class: 'options' },
     h('div', { class: 'legend' }, low, legend, high),
     scale.element,
-    h('div', { class: 'zoom' }, zoomOut, zoomIn),
-    h('label', { class: 'check', title: sinkTitle }, sink, 'Hide the first token'),
-    h('label', { class: 'check' }, table, 'As a table')
+    h('label', { class: 'check', title: sinkTitle }, sink, 'Hide first token'),
+    h('label', { class: 'check' }, table, 'Table'),
   );
   let drawnLegend = '';
 
@@ -367,5 +445,5 @@ function makeOptions(on) {
     drawnLegend = theme;
   }
 
-  return { element, views, draw };
+  return { element, views, zoom: h('div', { class: 'zoom' }, zoomOut, zoomIn), draw };
 }

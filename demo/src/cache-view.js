@@ -19,7 +19,9 @@ const LINES = [
 const parts = skeleton((element) => {
   const figures = h('dl', { class: 'figures' });
   const values = ['In use', 'Reserved', 'A token', 'Type'].map((name, i) => {
-    const value = h('dd', { 'data-testid': ['cache-used', 'cache-reserved', 'cache-token', 'cache-type'][i] });
+    const value = h('dd', {
+      'data-testid': ['cache-used', 'cache-reserved', 'cache-token', 'cache-type'][i],
+    });
     figures.append(h('div', {}, h('dt', { text: name }), value));
     return value;
   });
@@ -34,10 +36,21 @@ const parts = skeleton((element) => {
     h('div', { class: 'blank-art', 'aria-hidden': 'true' }),
     h('p', {
       text: 'For each token that it has read, a model keeps keys and values, so that the next token costs one row and not all rows again. Here you see how many bytes that takes.',
-    })
+    }),
   );
   const barsTitle = h('h3', { text: 'The same model with another kind of attention' });
-  const body = h('div', { class: 'panel-body' }, figures, chart, key, formula, barsTitle, bars, blocksTitle, blocks);
+  const body = h(
+    'div',
+    { class: 'panel-body' },
+    figures,
+    chart,
+    key,
+    formula,
+    barsTitle,
+    bars,
+    blocksTitle,
+    blocks,
+  );
   element.append(h('div', { class: 'panel-head' }, h('h2', { text: 'KV cache' })), blank, body);
   return { values, chart, formula, barsTitle, bars, blocks, blocksTitle, blank, body };
 });
@@ -53,11 +66,18 @@ export function drawCache(element, { cache, model, width }) {
   if (!model || !cache.plan) return;
   const { plan, samples, type } = cache;
   const now = samples.at(-1) ?? { positions: 0, used: 0, reserved: 0 };
-  [bytes(now.used), bytes(now.reserved), bytes(plan.bytesPerToken), type].forEach((text, i) => setText(p.values[i], text));
+  [bytes(now.used), bytes(now.reserved), bytes(plan.bytesPerToken), type].forEach((text, i) =>
+    setText(p.values[i], text),
+  );
   p.values[0].dataset.bytes = String(now.used);
   p.values[1].dataset.bytes = String(now.reserved);
   p.values[0].dataset.positions = String(now.positions);
-  drawChart(p.chart, { samples, bytesPerToken: plan.bytesPerToken, width, height: Math.round(Math.min(260, width * 0.5)) });
+  drawChart(p.chart, {
+    samples,
+    bytesPerToken: plan.bytesPerToken,
+    width,
+    height: Math.round(Math.min(260, width * 0.5)),
+  });
   const planned = `${count(plan.bytesPerToken)} B a token × ${count(now.positions)} = ${count(plan.bytesPerToken * now.positions)} B`;
   p.formula.replaceChildren(h('code', { text: plan.formula }), h('span', { text: planned }));
   drawShapes(p, plan, now.positions);
@@ -73,7 +93,12 @@ function drawShapes(p, plan, positions) {
   p.barsTitle.hidden = plan.shapes.length < 2;
   const most = Math.max(1, ...plan.shapes.map((shape) => shape.bytesPerToken));
   const lines = plan.shapes.map(({ kind, bytesPerToken, own }) => {
-    const bar = h('meter', { min: 0, max: most, value: bytesPerToken, 'aria-label': `${kind}: ${bytes(bytesPerToken)} a token` });
+    const bar = h('meter', {
+      min: 0,
+      max: most,
+      value: bytesPerToken,
+      'aria-label': `${kind}: ${bytes(bytesPerToken)} a token`,
+    });
     const text = positions > 0 ? bytes(bytesPerToken * positions) : `${bytes(bytesPerToken)} a token`;
     return h('div', { class: own ? 'bar own' : 'bar' }, h('b', { text: kind }), bar, h('span', { text }));
   });
@@ -86,12 +111,23 @@ function drawShapes(p, plan, positions) {
  */
 function drawBlocks(p, { blocks, blockPositions }) {
   p.blocksTitle.hidden = blocks.length === 0;
-  setText(p.blocksTitle, `${blocks.length} ${blocks.length === 1 ? 'block' : 'blocks'} of ${blockPositions} positions`);
-  p.blocks.setAttribute('aria-label', `Blocks of the cache: ${blocks.map((b) => `${b.positions} ${b.state}`).join(', ')}`);
+  setText(
+    p.blocksTitle,
+    `${blocks.length} ${blocks.length === 1 ? 'block' : 'blocks'} of ${blockPositions} positions`,
+  );
+  p.blocks.setAttribute(
+    'aria-label',
+    `Blocks of the cache: ${blocks.map((b) => `${b.positions} ${b.state}`).join(', ')}`,
+  );
   p.blocks.replaceChildren(
     ...blocks.map(({ positions, state }, i) => {
       const title = `Block ${i}: ${positions} of ${blockPositions} positions, ${state}`;
-      return h('progress', { class: `block ${state}`, max: Math.max(1, blockPositions), value: positions, title });
-    })
+      return h('progress', {
+        class: `block ${state}`,
+        max: Math.max(1, blockPositions),
+        value: positions,
+        title,
+      });
+    }),
   );
 }

@@ -1,6 +1,6 @@
 import { max } from 'd3-array';
 import { scaleLinear } from 'd3-scale';
-import { curveStepAfter, line } from 'd3-shape';
+import { curveStepBefore, line } from 'd3-shape';
 import { s } from './dom.js';
 import { bytes, count } from './format.js';
 
@@ -17,18 +17,49 @@ const LEAST_POSITIONS = 64;
  */
 export function drawChart(element, { samples, bytesPerToken, width, height }) {
   const last = samples.at(-1)?.positions ?? 0;
-  const x = scaleLinear([0, Math.max(LEAST_POSITIONS, last * 1.08)], [MARGIN.left, width - MARGIN.right]).nice(6);
+  const x = scaleLinear(
+    [0, Math.max(LEAST_POSITIONS, last * 1.08)],
+    [MARGIN.left, width - MARGIN.right],
+  ).nice(6);
   const end = x.domain()[1];
   const top = Math.max(end * bytesPerToken, max(samples, (d) => d.reserved) ?? 0);
   const y = scaleLinear([0, top || 1], [height - MARGIN.bottom, MARGIN.top]).nice(4);
-  const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label(samples) });
+  const svg = s('svg', {
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
+    role: 'img',
+    'aria-label': label(samples),
+  });
   svg.append(axisX(x, height, width), axisY(y, width));
   /** @type {[number, number][]} */
-  const formula = [[0, 0], [end, end * bytesPerToken]];
-  svg.append(s('path', { class: 'formula', d: line(([p]) => x(p), ([, b]) => y(b))(formula) }));
-  const reserved = line(at((d) => x(d.positions)), at((d) => y(d.reserved))).curve(curveStepAfter);
+  const formula = [
+    [0, 0],
+    [end, end * bytesPerToken],
+  ];
+  svg.append(
+    s('path', {
+      class: 'formula',
+      d: line(
+        ([p]) => x(p),
+        ([, b]) => y(b),
+      )(formula),
+    }),
+  );
+  const reserved = line(
+    at((d) => x(d.positions)),
+    at((d) => y(d.reserved)),
+  ).curve(curveStepBefore);
   svg.append(s('path', { class: 'reserved', d: reserved(pairs(samples)) }));
-  svg.append(s('path', { class: 'used', d: line(at((d) => x(d.positions)), at((d) => y(d.used)))(pairs(samples)) }));
+  svg.append(
+    s('path', {
+      class: 'used',
+      d: line(
+        at((d) => x(d.positions)),
+        at((d) => y(d.used)),
+      )(pairs(samples)),
+    }),
+  );
   const now = samples.at(-1);
   if (now) svg.append(s('circle', { class: 'used', cx: x(now.positions), cy: y(now.used), r: 4 }));
   element.replaceChildren(svg);
@@ -70,7 +101,15 @@ function axisX(x, height, width) {
   for (const tick of x.ticks(6)) {
     group.append(s('text', { x: x(tick), y: bottom + 15, 'text-anchor': 'middle', text: count(tick) }));
   }
-  group.append(s('text', { class: 'title', x: width - MARGIN.right, y: height - 3, 'text-anchor': 'end', text: 'positions' }));
+  group.append(
+    s('text', {
+      class: 'title',
+      x: width - MARGIN.right,
+      y: height - 3,
+      'text-anchor': 'end',
+      text: 'positions',
+    }),
+  );
   return group;
 }
 
@@ -81,7 +120,9 @@ function axisX(x, height, width) {
 function axisY(y, width) {
   const group = s('g', { class: 'axis' });
   for (const tick of y.ticks(4)) {
-    group.append(s('line', { class: 'grid', x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick) }));
+    group.append(
+      s('line', { class: 'grid', x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick) }),
+    );
     group.append(s('text', { x: MARGIN.left - 8, y: y(tick) + 4, 'text-anchor': 'end', text: bytes(tick) }));
   }
   return group;

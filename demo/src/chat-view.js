@@ -33,14 +33,29 @@ const parts = skeleton((element) => {
   element.className = 'conversation';
   const empty = h('div', { class: 'empty' });
   const list = h('div', { class: 'messages', 'data-testid': 'messages' });
-  const log = h('div', { class: 'log', role: 'region', 'aria-label': 'Conversation', tabindex: 0 }, empty, list);
+  const log = h(
+    'div',
+    { class: 'log', role: 'region', 'aria-label': 'Conversation', tabindex: 0 },
+    empty,
+    list,
+  );
   const live = h('div', { class: 'unseen', 'aria-live': 'polite', 'data-testid': 'chat-live' });
   const composer = makeComposer();
   const settings = h('div', { id: 'settings' });
   element.append(log, live, settings, composer.form);
   /** @type {Map<number, ReturnType<typeof makeMessage>>} */
   const drawn = new Map();
-  return { empty, list, log, live, settings, ...composer, drawn, editing: /** @type {number | null} */ (null), wired: false };
+  return {
+    empty,
+    list,
+    log,
+    live,
+    settings,
+    ...composer,
+    drawn,
+    editing: /** @type {number | null} */ (null),
+    wired: false,
+  };
 });
 
 function makeComposer() {
@@ -61,7 +76,12 @@ function makeComposer() {
     text: 'Settings',
   });
   const fresh = h('button', { type: 'button', class: 'quiet', 'data-testid': 'new-chat', text: 'New chat' });
-  const editing = h('button', { type: 'button', class: 'quiet', 'data-testid': 'edit-cancel', text: 'Cancel the edit' });
+  const editing = h('button', {
+    type: 'button',
+    class: 'quiet',
+    'data-testid': 'edit-cancel',
+    text: 'Cancel the edit',
+  });
   const bar = h('meter', { min: 0, 'data-testid': 'context-meter', 'aria-label': 'Context in use' });
   const meter = h('span', { class: 'context-text', 'data-testid': 'context-text' });
   const foot = h('div', { class: 'foot' }, open, fresh, editing, h('span', { class: 'context' }, meter, bar));
@@ -117,14 +137,14 @@ function wire(p, on) {
     p.prompt.focus();
   });
   p.cancelEdit.addEventListener('click', () => on.edit(null));
-  p.open.addEventListener('click', () => on.settingsOpen(p.settings.hidden));
+  p.open.addEventListener('click', () => on.settingsOpen(p.settings.hidden !== false));
   p.settings.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape') return;
     on.settingsOpen(false);
     p.open.focus();
   });
   const buttons = SUGGESTIONS.map((text) =>
-    h('button', { type: 'button', class: 'suggestion', text, onclick: () => on.send(text) })
+    h('button', { type: 'button', class: 'suggestion', text, onclick: () => on.send(text) }),
   );
   p.empty.append(h('p', { text: 'Ready. Ask anything, or begin with one of these:' }), ...buttons);
 }
@@ -189,16 +209,31 @@ function makeMessage(message, on) {
   const body = h('div', { class: 'body' });
   const stats = h('span', { class: 'stats', 'data-testid': 'stats' });
   const button = { type: 'button', class: 'quiet small' };
-  const again = h('button', { ...button, text: 'Regenerate', 'data-testid': 'regenerate', onclick: on.regenerate });
-  const copy = h('button', { ...button, text: 'Copy', 'data-testid': 'copy', onclick: () => on.copy(message.content) });
-  const edit = h('button', { ...button, text: 'Edit', 'data-testid': 'edit', onclick: () => on.edit(message.id) });
+  const again = h('button', {
+    ...button,
+    text: 'Regenerate',
+    'data-testid': 'regenerate',
+    onclick: on.regenerate,
+  });
+  const copy = h('button', {
+    ...button,
+    text: 'Copy',
+    'data-testid': 'copy',
+    onclick: () => on.copy(message.content),
+  });
+  const edit = h('button', {
+    ...button,
+    text: 'Edit',
+    'data-testid': 'edit',
+    onclick: () => on.edit(message.id),
+  });
   const foot = mine ? h('footer', {}, copy, edit) : h('footer', {}, copy, again, stats);
   const element = h(
     'article',
     { class: `message ${message.role}`, 'data-testid': `message-${message.role}` },
     h('h3', { class: 'unseen', text: mine ? 'You' : 'Model' }),
     body,
-    foot
+    foot,
   );
   return { element, body, stats, again, foot, text: /** @type {string | null} */ (null), announced: 0 };
 }

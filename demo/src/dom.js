@@ -93,7 +93,7 @@ export function segmented(label, options, choose, testid) {
       'data-testid': `${testid}-${value}`,
       text,
       onclick: () => choose(value),
-    })
+    }),
   );
   const element = h('div', { class: 'segmented', role: 'radiogroup', 'aria-label': label }, ...buttons);
   element.addEventListener('keydown', (event) => {

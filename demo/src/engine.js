@@ -12,10 +12,12 @@ import { features, kvPlan, load } from 'headlight-wasm';
  * @property {Token[]} tokens
  * @property {Record<number, { heads: number, rows: number, cols: number, data: Float32Array }>} attention  by layer;
  *   data: [heads][rows][cols]
+ * @property {CacheLook} cache
+ *
+ * @typedef {import('./types.js').CacheSample & { type: string, blockPositions: number, blocks: Block[] }} CacheLook
+ * @typedef {import('./types.js').CacheState['blocks'][number]} Block
  */
 
-/** The page shows that many positions at most: the maps of more would not fit a laptop's memory. */
-const MAX_CONTEXT = 4096;
 const CACHE_TYPE = 'f16';
 const SEEDS = 1e9;
 
@@ -24,9 +26,10 @@ const SEEDS = 1e9;
  * @returns {Promise<import('./types.js').EngineState>}
  */
 export async function describeEngine() {
-  const { isolated, threads, variant } = await features();
-  const why = isolated ? '' : 'This page is not cross-origin isolated, so the engine runs on one thread and answers more slowly.';
-  return { isolated, threads, variant: variant === 'relaxed' ? 'relaxed SIMD' : 'SIMD', why };
+  const { isolated, defaultThreads, variant, relaxed, reasons } = await features();
+  const simd =
+    variant === undefined ? 'does not run here' : relaxed && variant === 'relaxed' ? 'relaxed SIMD' : 'SIMD';
+  return { isolated, threads: defaultThreads, variant: simd, why: reasons.join(' ') };
 }
 
 /**
@@ -42,10 +45,9 @@ export async function describeEngine() {
  * @throws {import('headlight-wasm').HeadlightError} and AbortError
  */
 export async function openModel(source, { name, sha256, bytes, signal, onProgress }) {
-  const model = await load(source, { context: undefined, kv: CACHE_TYPE, sha256, signal, onProgress });
+  const model = await load(source, { kv: CACHE_TYPE, sha256, signal, onProgress });
   try {
-    const limit = Math.min(MAX_CONTEXT, model.info.context);
-    return new Engine(model, await model.session({ context: limit, overflow: 'stop' }), { name, bytes: bytes ?? 0, limit });
+    return new Engine(model, await model.session(), { name, bytes: bytes ?? model.info.fileBytes });
   } catch (error) {
     await model.dispose();
     throw error;
@@ -62,16 +64,18 @@ export class Engine {
   /**
    * @param {Model} model
    * @param {Session} session
-   * @param {{ name: string, bytes: number, limit: number }} about
+   * @param {{ name: string, bytes: number }} about
    */
-  constructor(model, session, { name, bytes, limit }) {
+  constructor(model, session, { name, bytes }) {
     this.#model = model;
     this.#session = session;
     const { architecture, kind, quantization, layers, heads, kvHeads, parameters } = model.info;
     /** @type {import('./types.js').ModelState} */
     this.info = { name, architecture, kind, quantization, layers, heads, kvHeads, parameters, bytes };
     /** Positions of the context. */
-    this.limit = limit;
+    this.limit = model.info.context;
+    /** What a person should know about this model. */
+    this.warnings = model.info.warnings;
     this.plan = planOf(model.info, CACHE_TYPE);
     this.cacheType = CACHE_TYPE;
   }
@@ -89,7 +93,14 @@ export class Engine {
     const said = messages.map(({ role, content }) => ({ role, content }));
     const prompt = system ? [{ role: /** @type {const} */ ('system'), content: system }, ...said] : said;
     const { temperature, topP, maxTokens } = settings;
-    const generation = this.#model.chat(prompt, { session: this.#session, temperature, topP, maxTokens, seed, signal });
+    const generation = this.#model.chat(prompt, {
+      session: this.#session,
+      temperature,
+      topP,
+      maxTokens,
+      seed,
+      signal,
+    });
     try {
       for await (const chunk of generation) onText(chunk.text);
     } catch (error) {
@@ -108,9 +119,9 @@ export class Engine {
     return {
       promptTokens: usage.promptTokens - usage.cachedTokens,
       cachedTokens: usage.cachedTokens,
-      promptRate: timings.promptTokensPerSecond,
+      promptRate: timings.promptPerSecond,
       answerTokens: tokens.length,
-      answerRate: timings.tokensPerSecond,
+      answerRate: timings.decodePerSecond,
       seed,
       finish: full ? 'full' : finishReason,
     };
@@ -139,7 +150,7 @@ export class Engine {
    */
   async replay(ids, layer, signal, listener) {
     if (ids.length === 0) return;
-    const session = await this.#model.session({ context: this.limit });
+    const session = await this.#model.session();
     const unwatch = session.watch({ attention: [layer] }, (step) => listener(this.#named(step)));
     try {
       await session.feed(ids, { signal });
@@ -153,8 +164,8 @@ export class Engine {
    * @param {import('headlight-wasm').Step} step
    * @returns {Step}
    */
-  #named({ position, tokens, attention }) {
-    return { position, tokens: Array.from(tokens, (id) => this.#token(id)), attention: attention ?? {} };
+  #named({ position, tokens, attention, cache }) {
+    return { position, tokens: Array.from(tokens, (id) => this.#token(id)), attention, cache: lookOf(cache) };
   }
 
   /** @param {number} id */
@@ -172,12 +183,14 @@ export class Engine {
    * @returns {Promise<boolean>} true when a text was new
    */
   async #name(ids) {
-    const fresh = [...new Set(Array.from(ids))].map((id) => this.#token(id)).filter((token) => token.text === '');
+    const fresh = [...new Set(Array.from(ids))]
+      .map((id) => this.#token(id))
+      .filter((token) => token.text === '');
     try {
       await Promise.all(
         fresh.map(async (token) => {
           token.text = await this.#model.detokenize([token.id], { special: true });
-        })
+        }),
       );
     } catch {
       // The model went away; its tokens go with it.
@@ -186,9 +199,9 @@ export class Engine {
     return fresh.length > 0;
   }
 
-  /** @returns {Promise<import('headlight-wasm').CacheStats>} */
-  cache() {
-    return this.#session.cache();
+  /** @returns {Promise<CacheLook>} */
+  async cache() {
+    return lookOf(await this.#session.cache());
   }
 
   /** Forgets the conversation. */
@@ -203,13 +216,27 @@ export class Engine {
 }
 
 /**
+ * @param {import('headlight-wasm').CacheStats} stats
+ * @returns {CacheLook}
+ */
+function lookOf({ type, positions, used, reserved, shared, blockPositions }) {
+  const n = Math.ceil(positions / blockPositions);
+  const others = reserved > 0 ? Math.round((n * shared) / reserved) : 0;
+  const blocks = Array.from({ length: n }, (_, i) => ({
+    positions: Math.min(blockPositions, positions - i * blockPositions),
+    state: i < others ? 'shared' : 'own',
+  }));
+  return { positions, used, reserved, type, blockPositions, blocks };
+}
+
+/**
  * The formula of this model's cache, and what the same model would take with other kinds of attention.
  * @param {ModelInfo} info
  * @param {import('headlight-wasm').KvType} type
  * @returns {import('./types.js').CachePlan}
  */
 function planOf(info, type) {
-  const { kind, layers, heads, kvHeads, kvShape: shape } = info;
+  const { kind, layers, heads, kvHeads, shape } = info;
   const own = kvPlan(shape, 1, type).bytesPerToken;
   const size = { f32: '4 bytes', f16: '2 bytes', q8_0: '34/32 bytes' }[type];
   if (kind === 'MLA') {

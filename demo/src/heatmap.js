@@ -14,7 +14,8 @@ import { visible } from './format.js';
  * @property {import('./types.js').Token[]} tokens
  * @property {Cell | null} cursor
  * @property {number} zoom
- * @property {number} size      side of the whole drawing in CSS pixels
+ * @property {number} width     of the whole drawing in CSS pixels
+ * @property {number} height
  *
  * @typedef {{ from: Cell, to: Cell, left: number, top: number, cellW: number, cellH: number, max: number }} Layout
  *   Where the cells lie, in CSS pixels; max is the weight at the upper end of the colour scale.
@@ -47,16 +48,19 @@ export function windowOf(n, zoom, cursor) {
  * @returns {Layout}
  */
 export function drawHeatmap(canvas, data) {
-  const pen = prepare(canvas, data.size, data.size);
-  const side = data.size - GUTTER.edge;
+  const pen = prepare(canvas, data.width, data.height);
   const { from, to } = windowOf(data.tokens.length, data.zoom, data.cursor);
-  const width = side - GUTTER.left;
-  const height = side - GUTTER.top;
+  const width = data.width - GUTTER.edge - GUTTER.left;
+  const height = data.height - GUTTER.edge - GUTTER.top;
   const cellW = Math.min(34, width / Math.max(1, to.col - from.col));
   const cellH = Math.min(34, height / Math.max(1, to.row - from.row));
   const scale = devicePixelRatio || 1;
   const view = { head: data.head, hideSink: data.hideSink, from, to };
-  const cells = picture(data.map, { ...view, height: Math.ceil(height * scale), width: Math.ceil(width * scale) });
+  const cells = picture(data.map, {
+    ...view,
+    height: Math.ceil(height * scale),
+    width: Math.ceil(width * scale),
+  });
   const layout = { from, to, left: GUTTER.left, top: GUTTER.top, cellW, cellH, max: cells.top };
   paint(pen, cells, data, layout);
   drawLabels(pen, data, layout);
@@ -82,7 +86,7 @@ function prepare(canvas, width, height) {
 /**
  * @param {CanvasRenderingContext2D} pen
  * @param {ReturnType<typeof picture>} cells
- * @param {HeatmapData} data
+ * @param {Pick<HeatmapData, 'theme' | 'scale'>} data
  * @param {Layout} at
  */
 function paint(pen, cells, { theme, scale }, at) {
@@ -160,13 +164,13 @@ function inkOf(canvas) {
  * @param {HeatmapData} data
  * @param {Layout} at
  */
-export function drawCursor(canvas, { cursor, size, tokens }, at) {
-  const pen = prepare(canvas, size, size);
+export function drawCursor(canvas, { cursor, width, height, tokens }, at) {
+  const pen = prepare(canvas, width, height);
   if (!cursor || cursor.row >= tokens.length) return;
   const style = getComputedStyle(canvas);
   const x = at.left + (cursor.col - at.from.col) * at.cellW;
   const y = at.top + (cursor.row - at.from.row) * at.cellH;
-  if (x < at.left || y < at.top || x > size || y > size) return;
+  if (x < at.left || y < at.top || x > width || y > height) return;
   pen.strokeStyle = style.color;
   pen.globalAlpha = 0.45;
   const midX = x + at.cellW / 2;
@@ -192,7 +196,7 @@ function drawCursorLabels(pen, tokens, cursor, at, style) {
   pen.textBaseline = 'middle';
   const y = at.top + (cursor.row - at.from.row + 0.5) * at.cellH;
   const x = at.left + (cursor.col - at.from.col + 0.5) * at.cellW;
-  pen.fillStyle = style.backgroundColor;
+  pen.fillStyle = style.getPropertyValue('--surface');
   pen.fillRect(0, y - LABEL / 2 - 2, at.left - 3, LABEL + 4);
   pen.fillRect(x - LABEL / 2 - 2, 0, LABEL + 4, at.top - 3);
   pen.fillStyle = style.outlineColor;
@@ -230,16 +234,23 @@ export function cellAt(at, x, y) {
 /**
  * A small picture of one head.
  * @param {HTMLCanvasElement} canvas
- * @param {Omit<HeatmapData, 'cursor' | 'zoom' | 'tokens'> & { positions: number }} data
+ * @param {Omit<HeatmapData, 'cursor' | 'zoom' | 'tokens' | 'width' | 'height'> & { positions: number, size: number }} data
  */
 export function drawThumbnail(canvas, data) {
   const pen = prepare(canvas, data.size, data.size);
   const from = { row: 0, col: 0 };
   const to = { row: data.positions, col: data.positions };
   const side = Math.round(data.size * (devicePixelRatio || 1));
-  const cells = picture(data.map, { head: data.head, hideSink: data.hideSink, from, to, height: side, width: side });
+  const cells = picture(data.map, {
+    head: data.head,
+    hideSink: data.hideSink,
+    from,
+    to,
+    height: side,
+    width: side,
+  });
   const cell = data.size / Math.max(1, data.positions);
-  paint(pen, cells, { ...data, cursor: null, zoom: 1, tokens: [] }, {
+  paint(pen, cells, data, {
     from,
     to,
     left: 0,
@@ -256,7 +267,7 @@ export function drawThumbnail(canvas, data) {
  * @param {'light' | 'dark'} theme
  */
 export function drawLegend(canvas, theme) {
-  const width = 120;
+  const width = 90;
   const pen = prepare(canvas, width, 8);
   const colours = palette(theme);
   for (let x = 0; x < width; x++) {

@@ -103,20 +103,24 @@ function draw(state) {
   }
   if (shows(state, 'chat')) drawChat(element.conversation, state, on.chat);
   if (shows(state, 'attention')) {
-    drawAttention(element.attention, { ...state, theme, width: inside(element.attention) }, on.attention);
+    drawAttention(element.attention, { ...state, theme, ...inside(element.attention) }, on.attention);
   }
-  if (shows(state, 'cache')) drawCache(element.cache, { ...state, width: inside(element.cache) });
+  if (shows(state, 'cache')) drawCache(element.cache, { ...state, ...inside(element.cache) });
   const hash = `#${toHash(state)}`;
   if (location.hash !== hash) history.replaceState(null, '', hash);
 }
 
 /**
  * @param {HTMLElement} pane
- * @returns {number} CSS pixels between its paddings
+ * @returns {{ width: number, height: number }} CSS pixels between its paddings
  */
 function inside(pane) {
-  const { paddingLeft, paddingRight } = getComputedStyle(pane);
-  return Math.floor(pane.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight));
+  const { paddingLeft, paddingRight, paddingTop, paddingBottom } = getComputedStyle(pane);
+  const width = Math.floor(pane.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight));
+  return {
+    width,
+    height: Math.floor(pane.clientHeight - parseFloat(paddingTop) - parseFloat(paddingBottom)),
+  };
 }
 
 function readHash() {

@@ -5,9 +5,8 @@ import { Marked } from 'marked';
  * A model's output is untrusted. Raw HTML is shown as text, pictures are not fetched (their address could carry the
  * conversation away), links open outside and only to the web or mail, and what is left passes a list of allowed tags.
  */
-const TAGS = (
-  'p br hr em strong del code pre blockquote ul ol li h3 h4 h5 h6 a table thead tbody tr th td'
-).split(' ');
+const TAGS =
+  'p br hr em strong del code pre blockquote ul ol li h3 h4 h5 h6 a table thead tbody tr th td'.split(' ');
 
 /** @param {string} text */
 function escape(text) {

@@ -16,7 +16,13 @@ import { bytes, seconds } from './format.js';
 const parts = skeleton((element) => {
   element.className = 'picker';
   const list = h('ul', { class: 'models', 'aria-label': 'Models' });
-  const file = h('input', { type: 'file', id: 'file', class: 'unseen', accept: '.gguf', 'data-testid': 'file' });
+  const file = h('input', {
+    type: 'file',
+    id: 'file',
+    class: 'unseen',
+    accept: '.gguf',
+    'data-testid': 'file',
+  });
   const open = h('label', { for: 'file', class: 'button', text: 'Open a .gguf file' });
   const drop = h('div', { class: 'drop' }, file, open, h('p', { text: 'or drop one anywhere on this page' }));
   const url = h('input', {
@@ -29,8 +35,18 @@ const parts = skeleton((element) => {
   });
   const go = h('button', { type: 'submit', text: 'Fetch', 'data-testid': 'url-open' });
   const field = h('div', { class: 'field' }, url, go);
-  const form = h('form', { class: 'url', novalidate: true }, h('label', { for: 'url', text: 'From an address' }), field);
-  const back = h('button', { type: 'button', class: 'quiet', 'data-testid': 'picker-back', text: '← Back to the chat' });
+  const form = h(
+    'form',
+    { class: 'url', novalidate: true },
+    h('label', { for: 'url', text: 'From an address' }),
+    field,
+  );
+  const back = h('button', {
+    type: 'button',
+    class: 'quiet',
+    'data-testid': 'picker-back',
+    text: '← Back to the chat',
+  });
   const choose = h('div', { class: 'choose' }, list, h('div', { class: 'own' }, drop, form), back);
   const bar = loadingBar();
   element.append(hero(), bar.element, choose);
@@ -47,7 +63,11 @@ function hero() {
 
 function loadingBar() {
   const title = h('b', { class: 'load-title' });
-  const progress = h('progress', { id: 'load-bar', 'data-testid': 'load-bar', 'aria-label': 'Loading the model' });
+  const progress = h('progress', {
+    id: 'load-bar',
+    'data-testid': 'load-bar',
+    'aria-label': 'Loading the model',
+  });
   const text = h('p', { class: 'load-text', 'data-testid': 'load-text' });
   const cancel = h('button', { type: 'button', 'data-testid': 'load-cancel', text: 'Cancel' });
   const element = h('div', { class: 'loading', hidden: true }, title, progress, text, cancel);
@@ -99,7 +119,13 @@ function wire(p, on) {
 function card(entry, on) {
   const action = entry.beside ? 'Load' : `Download ${bytes(entry.size)}`;
   const facts = [bytes(entry.size), entry.architecture, entry.licence].filter(Boolean).join(' · ');
-  const about = h('div', {}, h('h3', { text: entry.name }), h('p', { text: entry.note }), h('small', { text: facts }));
+  const about = h(
+    'div',
+    {},
+    h('h3', { text: entry.name }),
+    h('p', { text: entry.note }),
+    h('small', { text: facts }),
+  );
   const load = h('button', {
     type: 'button',
     class: 'primary',

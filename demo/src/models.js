@@ -11,7 +11,9 @@ export async function readModels() {
   const response = await fetch('models/manifest.json').catch(() => null);
   if (!response?.ok || !isJson(response)) return [];
   const { models } = /** @type {{ models: ModelEntry[] }} */ (await response.json());
-  return models.filter(({ architecture, beside, urls }) => RUNS.includes(architecture) && (beside || urls.length > 0));
+  return models.filter(
+    ({ architecture, beside, urls }) => RUNS.includes(architecture) && (beside || urls.length > 0),
+  );
 }
 
 /** @param {Response} response */

@@ -21,8 +21,16 @@ export function drawNotice(element, { notice }, on) {
   const { action } = notice;
   if (action) {
     const act = () => on.act(action);
-    element.append(h('button', { type: 'button', 'data-testid': 'notice-action', text: ACTION[action], onclick: act }));
+    element.append(
+      h('button', { type: 'button', 'data-testid': 'notice-action', text: ACTION[action], onclick: act }),
+    );
   }
-  const close = { type: 'button', class: 'icon', 'aria-label': 'Close this message', text: '✕', onclick: on.close };
+  const close = {
+    type: 'button',
+    class: 'icon',
+    'aria-label': 'Close this message',
+    text: '✕',
+    onclick: on.close,
+  };
   element.append(h('button', { ...close, 'data-testid': 'notice-close' }));
 }

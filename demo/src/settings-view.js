@@ -54,7 +54,7 @@ const parts = skeleton((element) => {
   element.append(
     field('system', 'System prompt', system, systemHelp),
     ...ranges.map((range) => range.element),
-    field('seed', 'Seed', seed, seedHelp)
+    field('seed', 'Seed', seed, seedHelp),
   );
   return { system, ranges, seed, wired: false };
 });
@@ -115,5 +115,6 @@ function wire(p, on) {
     const seed = p.seed.value.replace(/\D/g, '').slice(0, 9);
     on.change({ system: p.system.value, temperature, topP, maxTokens, seed });
   };
-  for (const input of [p.system, p.seed, ...p.ranges.map((range) => range.input)]) input.addEventListener('input', tell);
+  for (const input of [p.system, p.seed, ...p.ranges.map((range) => range.input)])
+    input.addEventListener('input', tell);
 }

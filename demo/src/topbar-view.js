@@ -7,7 +7,12 @@ const THEME = { system: 'Theme: as the system', light: 'Theme: light', dark: 'Th
 const THEME_MARK = { system: '◐', light: '☀', dark: '☾' };
 
 const parts = skeleton((element) => {
-  const model = h('button', { type: 'button', class: 'pill model', id: 'model-pill', 'data-testid': 'model-pill' });
+  const model = h('button', {
+    type: 'button',
+    class: 'pill model',
+    id: 'model-pill',
+    'data-testid': 'model-pill',
+  });
   const engine = h('p', { class: 'engine', id: 'engine-status', 'data-testid': 'engine-status' });
   const theme = h('button', { type: 'button', class: 'icon', id: 'theme', 'data-testid': 'theme' });
   const mark = h('img', { src: './favicon.svg', alt: '', width: 28, height: 28 });

@@ -1,8 +1,6 @@
 /**
  * Shapes shared by the page's modules. The engine's own types come from `headlight-wasm`.
  *
- * @typedef {import('headlight-wasm').Message['role']} Role
- *
  * @typedef {object} ModelEntry  One line of the model list, from models/manifest.json.
  * @property {string} id
  * @property {string} name

@@ -6,15 +6,24 @@
 export { kvPlan } from '../../web/src/plan.js';
 export { HeadlightError } from '../../web/src/errors.js';
 
-const WORDS = (
-  'The capital of France is **Paris**. It lies on the Seine.\n\n- one\n- two\n\n`code` and <b>html</b>. '.repeat(3).match(/\s*\S+|\s+$/g) ?? []
-);
+const WORDS =
+  'The capital of France is **Paris**. It lies on the Seine.\n\n- one\n- two\n\n`code` and <b>html</b>. '
+    .repeat(3)
+    .match(/\s*\S+|\s+$/g) ?? [];
 const HEADS = 9;
 const LAYERS = 30;
 const sleep = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export async function features() {
-  return { isolated: globalThis.crossOriginIsolated, threads: globalThis.crossOriginIsolated ? 2 : 1, variant: 'relaxed' };
+  const isolated = globalThis.crossOriginIsolated;
+  const reasons = isolated ? [] : ['One thread only: the page is not cross-origin isolated.'];
+  return {
+    isolated,
+    defaultThreads: isolated ? 2 : 1,
+    relaxed: true,
+    variant: isolated ? 'relaxed' : 'single',
+    reasons,
+  };
 }
 
 /**
@@ -43,7 +52,9 @@ class Model {
     kvHeads: 3,
     parameters: 134515008,
     context: 2048,
-    kvShape: { layers: LAYERS, kvHeads: 3, keyDim: 64, valueDim: 64 },
+    fileBytes: 98362432,
+    warnings: [],
+    shape: { layers: LAYERS, kvHeads: 3, keyDim: 64, valueDim: 64 },
   };
 
   async session() {
@@ -70,7 +81,14 @@ class Model {
     /** @type {number[]} */
     const tokens = [];
     async function* run() {
-      const prompt = messages.flatMap((m) => ['<|im_start|>', m.role, '\n', ...m.content.match(/\s*\S+/g), '<|im_end|>', '\n']);
+      const prompt = messages.flatMap((m) => [
+        '<|im_start|>',
+        m.role,
+        '\n',
+        ...m.content.match(/\s*\S+/g),
+        '<|im_end|>',
+        '\n',
+      ]);
       await session.feed(prompt.map((word) => model.id(word)));
       for (const word of WORDS.slice(0, maxTokens)) {
         await sleep(25);
@@ -85,7 +103,7 @@ class Model {
       tokens,
       finishReason: signal.aborted ? 'abort' : 'stop',
       usage: { promptTokens: 40, cachedTokens: 12, completionTokens: tokens.length },
-      timings: { promptTokensPerSecond: 250, tokensPerSecond: 61.3 },
+      timings: { promptPerSecond: 250, decodePerSecond: 61.3 },
     });
     return { [Symbol.asyncIterator]: run, then: (/** @type {any} */ ok) => ok(result()) };
   }
@@ -113,8 +131,10 @@ class Session {
     const position = this.length;
     this.length += ids.length;
     for (const { what, listener } of this.watchers) {
-      const attention = Object.fromEntries(what.attention.map((/** @type {number} */ l) => [l, rows(l, position, ids.length)]));
-      listener({ position, tokens: Int32Array.from(ids), attention });
+      const attention = Object.fromEntries(
+        what.attention.map((/** @type {number} */ l) => [l, rows(l, position, ids.length)]),
+      );
+      listener({ position, tokens: Int32Array.from(ids), attention, cache: this.stats() });
     }
   }
 
@@ -123,10 +143,22 @@ class Session {
     this.length = n;
   }
 
-  async cache() {
+  stats() {
     const n = this.length;
-    const blocks = Array.from({ length: Math.ceil(n / 64) }, (_, i) => ({ positions: Math.min(64, n - 64 * i), state: 'new' }));
-    return { type: 'f16', positions: n, used: 23040 * n, reserved: 23040 * 64 * blocks.length, shared: 0, blockPositions: 64, blocks };
+    const reserved = 23040 * 64 * Math.ceil(n / 64);
+    return {
+      type: 'f16',
+      positions: n,
+      used: 23040 * n,
+      reserved,
+      shared: 0,
+      perLayer: [],
+      blockPositions: 64,
+    };
+  }
+
+  async cache() {
+    return this.stats();
   }
 
   async dispose() {}
