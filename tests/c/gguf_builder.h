@@ -18,6 +18,7 @@ struct builder {
 };
 
 static inline void put(struct bytes *b, const void *src, size_t n) {
+    if (n == 0) return;
     if (b->n + n > b->room) {
         b->room = 2 * (b->n + n);
         b->p = realloc(b->p, b->room);
