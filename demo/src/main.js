@@ -100,6 +100,8 @@ function draw(state) {
   drawPicker(element.picker, state, on.picker);
   for (const panel of /** @type {const} */ (['chat', 'attention', 'cache'])) {
     element[panel].hidden = !shows(state, panel);
+    const alone = state.layout === 'three' || (state.layout === 'two' && panel === 'chat');
+    element[panel].setAttribute('role', alone ? 'region' : 'tabpanel');
   }
   if (shows(state, 'chat')) drawChat(element.conversation, state, on.chat);
   if (shows(state, 'attention')) {

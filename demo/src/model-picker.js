@@ -49,8 +49,9 @@ const parts = skeleton((element) => {
   });
   const choose = h('div', { class: 'choose' }, list, h('div', { class: 'own' }, drop, form), back);
   const bar = loadingBar();
-  element.append(hero(), bar.element, choose);
-  return { list, file, form, url, back, choose, bar, wired: false, drawn: '' };
+  const why = h('p', { class: 'why', 'data-testid': 'engine-why' });
+  element.append(hero(), bar.element, choose, why);
+  return { list, why, file, form, url, back, choose, bar, wired: false, drawn: '' };
 });
 
 function hero() {
@@ -76,7 +77,7 @@ function loadingBar() {
 
 /**
  * @param {HTMLElement} element
- * @param {Pick<State, 'models' | 'load' | 'model' | 'picking'>} data
+ * @param {Pick<State, 'models' | 'load' | 'model' | 'picking' | 'engine'>} data
  * @param {PickerActions} on
  */
 export function drawPicker(element, data, on) {
@@ -86,6 +87,7 @@ export function drawPicker(element, data, on) {
   p.choose.hidden = data.load !== null;
   p.bar.element.hidden = data.load === null;
   p.back.hidden = data.model === null;
+  setText(p.why, data.engine?.why ?? '');
   if (data.load) drawLoad(p.bar, data.load);
   const key = JSON.stringify(data.models);
   if (key === p.drawn) return;

@@ -18,7 +18,6 @@ const parts = skeleton((element) => {
   });
   list.append(...tabs);
   element.append(list);
-  element.setAttribute('aria-label', 'Panels');
   return { tabs, wired: false };
 });
 

@@ -61,8 +61,8 @@ function drawModel(button, { model, picking }) {
 function drawEngine(element, engine) {
   if (!engine) return;
   const threads = engine.threads === 1 ? '1 thread' : `${engine.threads} threads`;
-  setText(element, `${threads} · ${engine.variant}`);
+  const words = [threads, engine.variant, engine.isolated ? '' : 'not isolated'];
+  setText(element, words.filter(Boolean).join(' · '));
   element.title = engine.why || 'The page is isolated, so threads can share memory.';
   element.classList.toggle('limited', engine.why !== '');
-  element.dataset.why = engine.why;
 }
