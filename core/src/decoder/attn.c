@@ -10,194 +10,218 @@
 
 struct attn_job {
     struct decoder *d;
+    struct attn_dims dims;
     const struct kv *kv;
     const struct taps *taps;
     int l, first, n;
-    int group;   /* query heads that share a cached head */
-    int n_spans; /* spans up to the last row's position */
-    int tiles;   /* of ATTN_ROWS rows */
+    int window;     /* positions a row sees, its own included; 0: all */
+    int group;      /* query heads that share a cached head */
+    int span0;      /* first span that a row sees */
+    int n_spans;    /* spans from there to the last row's position */
+    int tiles;      /* of ATTN_ROWS rows */
 };
 
-/* n rows of d floats of the cache as f32: the rows themselves, or converted into scratch. */
-static const float *cached_rows(const struct attn_job *a, const void *rows, float *scratch, int n, int d) {
+/* The keys and values of one span of one cached head as f32. */
+struct span {
+    int start, n_keys;     /* first position, positions */
+    const float *keys;     /* [n_keys][k_dim] */
+    const float *values;   /* [n_keys][v_stride] */
+    int v_stride;
+};
+
+static const float *cached_rows(const struct attn_job *a, const void *rows, float *scratch, int n, int width) {
     if (kv_type(a->kv) == HL_KV_F32) return rows;
-    a->d->k->f32_from_f16_row(scratch, rows, n * d);
+    a->d->k->f32_from_f16_row(scratch, rows, n * width);
     return scratch;
 }
 
-static int span_keys(int span, int end) {
-    return end - span * KV_BLOCK < KV_BLOCK ? end - span * KV_BLOCK : KV_BLOCK;
+/* Span number `number` of cached head h, up to position end - 1. */
+static struct span read_span(const struct attn_job *a, struct attn_scratch *s, int h, int number, int end) {
+    int start = number * KV_BLOCK, n = end - start < KV_BLOCK ? end - start : KV_BLOCK;
+    struct span span = {.start = start, .n_keys = n, .v_stride = a->dims.v_dim};
+    span.keys = cached_rows(a, kv_keys(a->kv, a->l, h, start), s->keys, n, a->dims.k_dim);
+    if (a->dims.values_in_keys) {
+        span.values = span.keys;
+        span.v_stride = a->dims.k_dim;
+    } else {
+        span.values = cached_rows(a, kv_values(a->kv, a->l, h, start), s->values, n, a->dims.v_dim);
+    }
+    return span;
 }
 
 static float *query_row(const struct attn_job *a, int row, int head) {
-    const struct hparams *hp = &a->d->m->hp;
-    return a->d->q + ((size_t)row * (size_t)hp->n_head + (size_t)head) * (size_t)hp->d_head_k;
+    return a->d->q + ((size_t)row * (size_t)a->dims.n_head + (size_t)head) * (size_t)a->dims.k_dim;
 }
 
 static float *output_row(const struct attn_job *a, int row, int head) {
-    const struct hparams *hp = &a->d->m->hp;
-    return a->d->o + ((size_t)row * (size_t)hp->n_head + (size_t)head) * (size_t)hp->d_head_v;
+    return a->d->o + ((size_t)row * (size_t)a->dims.n_head + (size_t)head) * (size_t)a->dims.v_dim;
 }
 
 static float *softmax_row(const struct attn_job *a, int row, int head) {
-    return a->d->softmax + ((size_t)row * (size_t)a->d->m->hp.n_head + (size_t)head) * 2;
+    return a->d->softmax + ((size_t)row * (size_t)a->dims.n_head + (size_t)head) * 2;
 }
 
-/* Adds a span's part (maximum, sum, out [d]) to what the spans before gave. */
-static void merge(const struct kernels *k, float *total, float *total_out, const float *part, const float *part_out, int d) {
+/* First position that position pos sees. */
+static int first_seen(const struct attn_job *a, int pos) {
+    return a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
+}
+
+/* Keys that the row at position pos does not see get no weight. */
+static void mask(const struct attn_job *a, float *scores, int pos, const struct span *span) {
+    int from = first_seen(a, pos) - span->start, to = pos + 1 - span->start;
+    for (int j = 0; j < span->n_keys && j < from; j++) scores[j] = -INFINITY;
+    for (int j = to > 0 ? to : 0; j < span->n_keys; j++) scores[j] = -INFINITY;
+}
+
+/* Scores of n_rows query rows, q_stride floats apart, with a span's keys, not yet masked. */
+static void score(const struct attn_job *a, float *scores, const float *q, int q_stride, int n_rows, const struct span *span) {
+    const struct kernels *k = a->d->k;
+    float cap = a->d->m->hp.attn_softcap;
+    k->attn_scores(scores, KV_BLOCK, q, q_stride, n_rows, span->keys, a->dims.k_dim, span->n_keys, a->dims.k_dim);
+    if (cap == 0) return;
+    for (int i = 0; i < n_rows; i++) k->softcap(scores + i * KV_BLOCK, cap, span->n_keys);
+}
+
+/* Scores of one row become weights: part = {maximum, sum}. A row that sees nothing of the span has the sum 0. */
+static void weigh(const struct kernels *k, float *scores, int n_keys, float part[2]) {
+    part[0] = k->max(scores, n_keys);
+    part[1] = 0;
+    if (part[0] == -INFINITY) memset(scores, 0, (size_t)n_keys * sizeof *scores);
+    else part[1] = k->exp_sum(scores, scores, n_keys, part[0]);
+}
+
+static void clear(const struct attn_job *a, int row, int head) {
+    float *total = softmax_row(a, row, head);
+    total[0] = -INFINITY;
+    total[1] = 0;
+    memset(output_row(a, row, head), 0, (size_t)a->dims.v_dim * sizeof(float));
+}
+
+/* Adds a span's part (maximum, sum, out [v_dim]) to what the spans before gave. */
+static void merge(const struct attn_job *a, int row, int head, const float part[2], const float *part_out) {
+    const struct kernels *k = a->d->k;
+    float *total = softmax_row(a, row, head), keep, add;
+    if (part[1] == 0) return;
     float max = part[0] > total[0] ? part[0] : total[0];
-    float a, b;
-    k->exp_sum(&a, &total[0], 1, max);
-    k->exp_sum(&b, &part[0], 1, max);
+    k->exp_sum(&keep, &total[0], 1, max);
+    k->exp_sum(&add, &part[0], 1, max);
     total[0] = max;
-    total[1] = total[1] * a + part[1] * b;
-    k->scale_add(total_out, a, part_out, b, d);
+    total[1] = total[1] * keep + part[1] * add;
+    k->scale_add(output_row(a, row, head), keep, part_out, add, a->dims.v_dim);
 }
 
-/* One position (decode): a unit is one span of one cached head; its query heads read each row once. */
+static void finish(const struct attn_job *a, int row, int head) {
+    a->d->k->scale(output_row(a, row, head), 1.0f / softmax_row(a, row, head)[1], a->dims.v_dim);
+}
+
+/* ---- one position (decode): a unit is one span of one cached head; its query heads read each row once */
+
+static float *partial_of(const struct attn_job *a, int head, int span) {
+    size_t part_size = (size_t)a->dims.v_dim + 2;
+    return a->d->partial + ((size_t)head * (size_t)a->n_spans + (size_t)span) * part_size;
+}
+
 static void decode_unit(void *arg, int unit, int thread) {
     const struct attn_job *a = arg;
-    struct decoder *d = a->d;
-    const struct hparams *hp = &d->m->hp;
-    struct attn_scratch *s = &d->attn[thread];
-    int h = unit / a->n_spans, span = unit % a->n_spans, n_keys = span_keys(span, a->first + 1);
-    const float *keys = cached_rows(a, kv_keys(a->kv, a->l, h, span * KV_BLOCK), s->keys, n_keys, hp->d_head_k);
-    const float *values = cached_rows(a, kv_values(a->kv, a->l, h, span * KV_BLOCK), s->values, n_keys, hp->d_head_v);
-    for (int head0 = h * a->group; head0 < (h + 1) * a->group; head0 += ATTN_ROWS) {
-        int heads = (h + 1) * a->group - head0 < ATTN_ROWS ? (h + 1) * a->group - head0 : ATTN_ROWS;
-        size_t part_size = (size_t)hp->d_head_v + 2, head_size = (size_t)a->n_spans * part_size;
-        float *part = d->partial + (size_t)head0 * head_size + (size_t)span * part_size;
-        d->k->attn_scores(s->scores, KV_BLOCK, query_row(a, 0, head0), hp->d_head_k, heads, keys, hp->d_head_k, n_keys,
-                          hp->d_head_k);
-        for (int i = 0; i < heads; i++) {
-            float *scores = s->scores + i * KV_BLOCK;
-            part[(size_t)i * head_size] = d->k->max(scores, n_keys);
-            part[(size_t)i * head_size + 1] = d->k->exp_sum(scores, scores, n_keys, part[(size_t)i * head_size]);
+    struct attn_scratch *s = &a->d->attn[thread];
+    int h = unit / a->n_spans, number = unit % a->n_spans, head_stride = a->n_spans * (a->dims.v_dim + 2);
+    struct span span = read_span(a, s, h, a->span0 + number, a->first + 1);
+    for (int head = h * a->group; head < (h + 1) * a->group; head += ATTN_ROWS) {
+        int n_heads = (h + 1) * a->group - head < ATTN_ROWS ? (h + 1) * a->group - head : ATTN_ROWS;
+        float *part = partial_of(a, head, number);
+        score(a, s->scores, query_row(a, 0, head), a->dims.k_dim, n_heads, &span);
+        for (int i = 0; i < n_heads; i++) {
+            mask(a, s->scores + i * KV_BLOCK, a->first, &span);
+            weigh(a->d->k, s->scores + i * KV_BLOCK, span.n_keys, part + (size_t)i * (size_t)head_stride);
         }
-        d->k->attn_values(part + 2, (int)head_size, s->scores, KV_BLOCK, heads, values, hp->d_head_v, n_keys, hp->d_head_v);
+        a->d->k->attn_values(part + 2, head_stride, s->scores, KV_BLOCK, n_heads, span.values, span.v_stride, span.n_keys,
+                             a->dims.v_dim);
     }
 }
 
-/* The spans of one query head together, in order. */
 static void merge_unit(void *arg, int head, int thread) {
     const struct attn_job *a = arg;
-    const struct hparams *hp = &a->d->m->hp;
     (void)thread;
-    size_t part_size = (size_t)hp->d_head_v + 2;
-    const float *part = a->d->partial + (size_t)head * (size_t)a->n_spans * part_size;
-    float *total = softmax_row(a, 0, head), *out = output_row(a, 0, head);
-    total[0] = part[0];
-    total[1] = part[1];
-    memcpy(out, part + 2, (size_t)hp->d_head_v * sizeof(float));
-    for (int span = 1; span < a->n_spans; span++) {
-        part += part_size;
-        merge(a->d->k, total, out, part, part + 2, hp->d_head_v);
+    clear(a, 0, head);
+    for (int span = 0; span < a->n_spans; span++) merge(a, 0, head, partial_of(a, head, span), partial_of(a, head, span) + 2);
+    finish(a, 0, head);
+}
+
+static void decode_run(struct attn_job *a) {
+    enum { SERIAL_SPANS = 8 }; /* up to here merging costs less than waking the pool */
+    pool_run(a->d->pool, decode_unit, a, a->dims.n_head_kv * a->n_spans);
+    if (a->n_spans > SERIAL_SPANS) {
+        pool_run(a->d->pool, merge_unit, a, a->dims.n_head);
+        return;
     }
-    a->d->k->scale(out, 1.0f / total[1], hp->d_head_v);
+    for (int head = 0; head < a->dims.n_head; head++) merge_unit(a, head, 0);
 }
 
-/* Scores of rows row0 .. row0 + n_rows - 1 of a query head with a span's keys; those behind a row's own position are -inf. */
-static void masked_scores(const struct attn_job *a, float *scores, int head, int row0, int n_rows, const float *keys, int span,
-                          int n_keys) {
-    const struct hparams *hp = &a->d->m->hp;
-    a->d->k->attn_scores(scores, KV_BLOCK, query_row(a, row0, head), hp->n_head * hp->d_head_k, n_rows, keys, hp->d_head_k, n_keys,
-                         hp->d_head_k);
-    for (int i = 0; i < n_rows; i++)
-        for (int j = a->first + row0 + i + 1 - span * KV_BLOCK; j < n_keys; j++)
-            if (j >= 0) scores[i * KV_BLOCK + j] = -INFINITY;
-}
+/* ---- several positions (prompt): a unit is a tile of rows of one cached head */
 
-/* One span's part of a tile of rows of one query head, merged into their totals. */
-static void prefill_span(const struct attn_job *a, struct attn_scratch *s, int head, int row0, int n_rows, const float *keys,
-                         const float *values, int span, int n_keys) {
-    struct decoder *d = a->d;
-    int d_v = d->m->hp.d_head_v;
+static void prefill_span(const struct attn_job *a, struct attn_scratch *s, int head, int row0, int n_rows, const struct span *span) {
+    int v_dim = a->dims.v_dim;
     float part[ATTN_ROWS][2];
-    masked_scores(a, s->scores, head, row0, n_rows, keys, span, n_keys);
+    score(a, s->scores, query_row(a, row0, head), a->dims.n_head * a->dims.k_dim, n_rows, span);
     for (int i = 0; i < n_rows; i++) {
-        float *scores = s->scores + i * KV_BLOCK;
-        part[i][0] = d->k->max(scores, n_keys);
-        part[i][1] = part[i][0] == -INFINITY ? 0.0f : d->k->exp_sum(scores, scores, n_keys, part[i][0]);
-        if (part[i][1] == 0.0f) memset(scores, 0, (size_t)n_keys * sizeof *scores);
+        mask(a, s->scores + i * KV_BLOCK, a->first + row0 + i, span);
+        weigh(a->d->k, s->scores + i * KV_BLOCK, span->n_keys, part[i]);
     }
-    d->k->attn_values(s->out, d_v, s->scores, KV_BLOCK, n_rows, values, d_v, n_keys, d_v);
-    for (int i = 0; i < n_rows; i++) {
-        float *total = softmax_row(a, row0 + i, head), *out = output_row(a, row0 + i, head);
-        if (part[i][1] == 0.0f) continue;
-        if (span == 0) {
-            memcpy(total, part[i], sizeof part[i]);
-            memcpy(out, s->out + i * d_v, (size_t)d_v * sizeof(float));
-        } else {
-            merge(d->k, total, out, part[i], s->out + i * d_v, d_v);
-        }
-    }
+    a->d->k->attn_values(s->out, v_dim, s->scores, KV_BLOCK, n_rows, span->values, span->v_stride, span->n_keys, v_dim);
+    for (int i = 0; i < n_rows; i++) merge(a, row0 + i, head, part[i], s->out + i * v_dim);
 }
 
-/* Several positions (prompt): a unit is a tile of rows of one cached head. */
 static void prefill_unit(void *arg, int unit, int thread) {
     const struct attn_job *a = arg;
-    struct decoder *d = a->d;
-    const struct hparams *hp = &d->m->hp;
-    struct attn_scratch *s = &d->attn[thread];
+    struct attn_scratch *s = &a->d->attn[thread];
     int h = unit / a->tiles, row0 = unit % a->tiles * ATTN_ROWS, n_rows = a->n - row0 < ATTN_ROWS ? a->n - row0 : ATTN_ROWS;
-    int end = a->first + row0 + n_rows;
-    for (int span = 0; span * KV_BLOCK < end; span++) {
-        int n_keys = span_keys(span, end);
-        const float *keys = cached_rows(a, kv_keys(a->kv, a->l, h, span * KV_BLOCK), s->keys, n_keys, hp->d_head_k);
-        const float *values = cached_rows(a, kv_values(a->kv, a->l, h, span * KV_BLOCK), s->values, n_keys, hp->d_head_v);
-        for (int head = h * a->group; head < (h + 1) * a->group; head++)
-            prefill_span(a, s, head, row0, n_rows, keys, values, span, n_keys);
+    int end = a->first + row0 + n_rows, head0 = h * a->group, head1 = head0 + a->group;
+    for (int head = head0; head < head1; head++)
+        for (int i = 0; i < n_rows; i++) clear(a, row0 + i, head);
+    for (int number = first_seen(a, a->first + row0) / KV_BLOCK; number * KV_BLOCK < end; number++) {
+        struct span span = read_span(a, s, h, number, end);
+        for (int head = head0; head < head1; head++) prefill_span(a, s, head, row0, n_rows, &span);
     }
-    for (int head = h * a->group; head < (h + 1) * a->group; head++)
-        for (int i = 0; i < n_rows; i++)
-            d->k->scale(output_row(a, row0 + i, head), 1.0f / softmax_row(a, row0 + i, head)[1], hp->d_head_v);
+    for (int head = head0; head < head1; head++)
+        for (int i = 0; i < n_rows; i++) finish(a, row0 + i, head);
 }
 
 static struct attn_job job(struct decoder *d, const struct kv *kv, const struct taps *taps, int l, int first, int n) {
-    const struct hparams *hp = &d->m->hp;
-    return (struct attn_job){.d = d,
-                             .kv = kv,
-                             .taps = taps,
-                             .l = l,
-                             .first = first,
-                             .n = n,
-                             .group = hp->n_head / hp->n_head_kv,
-                             .n_spans = (first + n + KV_BLOCK - 1) / KV_BLOCK,
-                             .tiles = (n + ATTN_ROWS - 1) / ATTN_ROWS};
+    struct attn_job a = {.d = d, .dims = d->dims, .kv = kv, .taps = taps, .l = l, .first = first, .n = n};
+    a.window = d->m->layers[l].window;
+    a.group = a.dims.n_head / a.dims.n_head_kv;
+    a.span0 = first_seen(&a, first) / KV_BLOCK;
+    a.n_spans = (first + n - 1) / KV_BLOCK + 1 - a.span0;
+    a.tiles = (n + ATTN_ROWS - 1) / ATTN_ROWS;
+    return a;
 }
 
 void attn_run(struct decoder *d, const struct kv *kv, int l, int first, int n) {
     struct attn_job a = job(d, kv, NULL, l, first, n);
-    const struct hparams *hp = &d->m->hp;
-    if (n > 1) {
-        pool_run(d->pool, prefill_unit, &a, hp->n_head_kv * a.tiles);
-        return;
-    }
-    pool_run(d->pool, decode_unit, &a, hp->n_head_kv * a.n_spans);
-    for (int head = 0; head < hp->n_head; head++) merge_unit(&a, head, 0);
+    if (n == 1) decode_run(&a);
+    else pool_run(d->pool, prefill_unit, &a, a.dims.n_head_kv * a.tiles);
 }
 
+/* ---- taps */
+
 /* One query head's rows of probabilities: exp(score - maximum) / sum, with what attn_run left. */
-static void tap_unit(void *arg, int head, int thread) {
+static void prob_unit(void *arg, int head, int thread) {
     const struct attn_job *a = arg;
     struct decoder *d = a->d;
     struct attn_scratch *s = &d->attn[thread];
-    struct tap *tap = tap_at(a->taps, HL_TAP_ATTN_PROB, a->l);
-    int length = tap->shape[2];
-    float *map = tap->data + (size_t)head * (size_t)a->n * (size_t)length;
-    for (int span = 0; span < a->n_spans; span++) {
-        int n_keys = span_keys(span, length);
-        const float *keys =
-            cached_rows(a, kv_keys(a->kv, a->l, head / a->group, span * KV_BLOCK), s->keys, n_keys, d->m->hp.d_head_k);
-        for (int row0 = 0; row0 < a->n; row0 += ATTN_ROWS) {
-            int n_rows = a->n - row0 < ATTN_ROWS ? a->n - row0 : ATTN_ROWS;
-            masked_scores(a, s->scores, head, row0, n_rows, keys, span, n_keys);
-            for (int i = 0; i < n_rows; i++) {
-                float *out = map + (size_t)(row0 + i) * (size_t)length + (size_t)span * KV_BLOCK;
-                const float *total = softmax_row(a, row0 + i, head);
-                d->k->exp_sum(out, s->scores + i * KV_BLOCK, n_keys, total[0]);
-                d->k->scale(out, 1.0f / total[1], n_keys);
-            }
+    const struct tap *tap = tap_at(a->taps, HL_TAP_ATTN_PROB, a->l);
+    size_t length = (size_t)tap->shape[2];
+    float *map = tap->data + (size_t)head * (size_t)a->n * length;
+    memset(map, 0, (size_t)a->n * length * sizeof *map);
+    for (int number = 0; number < a->n_spans; number++) {
+        struct span span = read_span(a, s, head / a->group, a->span0 + number, (int)length);
+        for (int row = 0; row < a->n; row++) {
+            float *out = map + (size_t)row * length + (size_t)span.start;
+            const float *total = softmax_row(a, row, head);
+            score(a, s->scores, query_row(a, row, head), 0, 1, &span);
+            mask(a, s->scores, a->first + row, &span);
+            d->k->exp_sum(out, s->scores, span.n_keys, total[0]);
+            d->k->scale(out, 1.0f / total[1], span.n_keys);
         }
     }
 }
@@ -205,5 +229,5 @@ static void tap_unit(void *arg, int head, int thread) {
 void attn_tap(struct decoder *d, const struct kv *kv, const struct taps *taps, int l, int first, int n) {
     if (!tap_on(taps, HL_TAP_ATTN_PROB, l)) return;
     struct attn_job a = job(d, kv, taps, l, first, n);
-    pool_run(d->pool, tap_unit, &a, d->m->hp.n_head);
+    pool_run(d->pool, prob_unit, &a, a.dims.n_head);
 }

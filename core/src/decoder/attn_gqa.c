@@ -1,53 +1,58 @@
-/* Queries and cached rows of MHA, GQA and MQA: projections, rotation, and the copy into the cache. */
+/* Queries and cached rows of MHA, GQA and MQA: projections, norms, rotation, and the copy into the cache. */
 #include <string.h>
 
 #include "decoder/steps.h"
 
-struct rows_job {
-    struct decoder *d;
-    struct kv *kv;
-    int l, first;
-};
-
-/* One cached row of `heads` heads of `width` floats goes to where its position lives. */
-static void store_row(const struct rows_job *j, void *(*place)(const struct kv *, int, int, int), const float *src, int heads,
-                      int width, int pos) {
+void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src, int heads, int width,
+                int pos) {
     for (int h = 0; h < heads; h++) {
-        void *dst = place(j->kv, j->l, h, pos);
-        if (kv_type(j->kv) == HL_KV_F32) memcpy(dst, src + h * width, (size_t)width * sizeof(float));
-        else j->d->k->f16_from_f32_row(dst, src + h * width, width);
+        void *dst = place(a->kv, a->l, h, pos);
+        if (kv_type(a->kv) == HL_KV_F32) memcpy(dst, src + h * width, (size_t)width * sizeof(float));
+        else a->d->k->f16_from_f32_row(dst, src + h * width, width);
     }
 }
 
-/* Rotates the heads of one row x [heads][width] to its position in the chunk. */
-static void rotate(const struct decoder *d, float *x, int heads, int width, int row) {
-    int half = d->m->hp.n_rot / 2;
-    const float *cs = d->rope_cos + row * half, *sn = d->rope_sin + row * half;
-    for (int h = 0; h < heads; h++)
-        d->k->rope(x + h * width, cs, sn, d->m->hp.n_rot, d->m->arch->rope == ROPE_INTERLEAVED);
+void attn_rotate(const struct attn_rows *a, float *x, int heads, int stride, int row) {
+    int n_rot = a->d->m->hp.n_rot;
+    if (!a->cs) return;
+    const float *cs = a->cs + row * (n_rot / 2), *sn = a->sn + row * (n_rot / 2);
+    for (int h = 0; h < heads; h++) a->d->k->rope(x + h * stride, cs, sn, n_rot, a->d->m->arch->rope == ROPE_INTERLEAVED);
+}
+
+/* Norm over each head, or over all heads together. */
+static void norm_heads(const struct decoder *d, float *x, const float *w, int heads, int width) {
+    if (!w) return;
+    if (d->m->hp.qk_norm_whole) {
+        width *= heads;
+        heads = 1;
+    }
+    for (int h = 0; h < heads; h++) d->k->rms_norm(x + h * width, x + h * width, w, width, d->m->hp.norm_eps);
 }
 
 static void finish_row(void *arg, int row) {
-    const struct rows_job *j = arg;
-    struct decoder *d = j->d;
+    const struct attn_rows *a = arg;
+    struct decoder *d = a->d;
     const struct hparams *hp = &d->m->hp;
+    const struct layer *w = &d->m->layers[a->l];
     int n_q = hp->n_head * hp->d_head_k, n_k = hp->n_head_kv * hp->d_head_k, n_v = hp->n_head_kv * hp->d_head_v;
     float *q = d->q + (size_t)row * (size_t)n_q, *k = d->kr + (size_t)row * (size_t)n_k, *v = d->vr + (size_t)row * (size_t)n_v;
-    rotate(d, q, hp->n_head, hp->d_head_k, row);
-    rotate(d, k, hp->n_head_kv, hp->d_head_k, row);
+    norm_heads(d, q, w->q_norm, hp->n_head, hp->d_head_k);
+    norm_heads(d, k, w->k_norm, hp->n_head_kv, hp->d_head_k);
+    attn_rotate(a, q, hp->n_head, hp->d_head_k, row);
+    attn_rotate(a, k, hp->n_head_kv, hp->d_head_k, row);
     d->k->scale(q, hp->attn_scale, n_q);
-    store_row(j, kv_keys, k, hp->n_head_kv, hp->d_head_k, j->first + row);
-    store_row(j, kv_values, v, hp->n_head_kv, hp->d_head_v, j->first + row);
+    attn_store(a, kv_keys, k, hp->n_head_kv, hp->d_head_k, a->first + row);
+    attn_store(a, kv_values, v, hp->n_head_kv, hp->d_head_v, a->first + row);
 }
 
-void attn_gqa_rows(struct decoder *d, struct kv *kv, const struct taps *taps, int l, int first, int n) {
-    const struct layer *w = &d->m->layers[l];
-    struct linear jobs[] = {linear_whole(&w->wq, w->bq, d->q, n), linear_whole(&w->wk, w->bk, d->kr, n),
-                            linear_whole(&w->wv, w->bv, d->vr, n)};
+void attn_gqa_rows(const struct attn_rows *a, const struct taps *taps) {
+    struct decoder *d = a->d;
+    const struct layer *w = &d->m->layers[a->l];
+    struct linear jobs[] = {linear_whole(d, &w->wq, w->bq, d->q, a->n), linear_whole(d, &w->wk, w->bk, d->kr, a->n),
+                            linear_whole(d, &w->wv, w->bv, d->vr, a->n)};
     linear_run(d, jobs, 3);
-    struct rows_job j = {d, kv, l, first};
-    rows_run(d, finish_row, &j, n);
-    tap_rows(taps, HL_TAP_Q, l, d->q, (size_t)w->wq.n_out);
-    tap_rows(taps, HL_TAP_K, l, d->kr, (size_t)w->wk.n_out);
-    tap_rows(taps, HL_TAP_V, l, d->vr, (size_t)w->wv.n_out);
+    rows_run(d, finish_row, (void *)a, a->n);
+    tap_rows(taps, HL_TAP_Q, a->l, d->q, (size_t)w->wq.n_out);
+    tap_rows(taps, HL_TAP_K, a->l, d->kr, (size_t)w->wk.n_out);
+    tap_rows(taps, HL_TAP_V, a->l, d->vr, (size_t)w->wv.n_out);
 }

@@ -8,13 +8,13 @@
 
 /* ---- set-up */
 
-/* n numbers of `size` bytes that live as long as the decoder; NULL when there is no memory. */
-static void *own(struct decoder *d, size_t n, size_t size) {
+void *decoder_own(struct decoder *d, size_t n, size_t size) {
     size_t bytes = mem_size(n, size);
     void *p = mem_alloc(d->m->mem, MEM_SCRATCH, bytes);
     if (!p) return NULL;
     assert(d->n_owned < (int)(sizeof d->owned / sizeof d->owned[0]));
-    d->owned[d->n_owned++] = (struct mem_list){p, bytes};
+    d->owned[d->n_owned].p = p;
+    d->owned[d->n_owned++].n = bytes;
     return p;
 }
 
@@ -22,32 +22,37 @@ static int max_int(int a, int b) {
     return a > b ? a : b;
 }
 
+static struct attn_dims attn_dims(const struct model *m) {
+    const struct hparams *hp = &m->hp;
+    if (m->arch->attn == ATTN_MLA)
+        return (struct attn_dims){hp->n_head, 1, hp->kv_lora_rank + hp->n_rot, hp->kv_lora_rank, true};
+    return (struct attn_dims){hp->n_head, hp->n_head_kv, hp->d_head_k, hp->d_head_v, false};
+}
+
 static int act_columns(const struct hparams *hp) {
-    int n = max_int(hp->n_embd, max_int(hp->n_ff, hp->n_head * hp->d_head_v));
+    int n = max_int(max_int(hp->n_embd, hp->q_lora_rank), max_int(hp->n_head * hp->d_head_v, max_int(hp->n_ff, hp->n_ff_shexp)));
     return (n + PANEL_BLOCK - 1) / PANEL_BLOCK * PANEL_BLOCK;
 }
 
-static size_t partial_bytes(const struct decoder *d, int n_spans) {
-    return mem_size((size_t)d->m->hp.n_head * (size_t)(d->m->hp.d_head_v + 2) * sizeof(float), (size_t)n_spans);
+bool act_new(struct decoder *d, struct act *a, int n, int n_columns) {
+    size_t columns = (size_t)(n_columns + PANEL_BLOCK - 1) / PANEL_BLOCK * PANEL_BLOCK;
+    size_t codes = mem_size((size_t)n, columns), blocks = mem_size((size_t)n, columns / PANEL_BLOCK);
+    return (a->codes8 = decoder_own(d, codes, sizeof *a->codes8)) && (a->codes16 = decoder_own(d, codes, sizeof *a->codes16)) &&
+           (a->d = decoder_own(d, blocks, sizeof *a->d)) && (a->s = decoder_own(d, blocks, sizeof *a->s)) &&
+           (a->sum = decoder_own(d, blocks, sizeof *a->sum));
 }
 
-/* Angle per position of each pair, in f32 as transformers computes it. */
-static void rope_frequencies(const struct model *m, float *freq) {
-    for (int i = 0; i < m->hp.n_rot / 2; i++) {
-        float f = (float)(1.0 / pow((double)m->hp.rope_base, 2.0 * i / m->hp.n_rot));
-        if (m->rope_factors) f /= m->rope_factors[i];
-        freq[i] = f * m->hp.rope_scale;
-    }
+static size_t partial_bytes(const struct decoder *d, int n_spans) {
+    return mem_size((size_t)d->dims.n_head * (size_t)(d->dims.v_dim + 2) * sizeof(float), (size_t)n_spans);
 }
 
 static bool attn_scratch_new(struct decoder *d) {
-    const struct hparams *hp = &d->m->hp;
     int threads = pool_threads(d->pool);
-    d->attn = own(d, (size_t)threads, sizeof *d->attn);
+    d->attn = decoder_own(d, (size_t)threads, sizeof *d->attn);
     if (!d->attn) return false;
-    size_t keys = (size_t)KV_BLOCK * (size_t)hp->d_head_k, values = (size_t)KV_BLOCK * (size_t)hp->d_head_v;
-    size_t scores = (size_t)ATTN_ROWS * KV_BLOCK, out = (size_t)ATTN_ROWS * (size_t)hp->d_head_v;
-    float *p = own(d, (keys + values + scores + out) * (size_t)threads, sizeof *p);
+    size_t keys = (size_t)KV_BLOCK * (size_t)d->dims.k_dim, values = (size_t)KV_BLOCK * (size_t)d->dims.v_dim;
+    size_t scores = (size_t)ATTN_ROWS * KV_BLOCK, out = (size_t)ATTN_ROWS * (size_t)d->dims.v_dim;
+    float *p = decoder_own(d, (keys + values + scores + out) * (size_t)threads, sizeof *p);
     if (!p) return false;
     for (int i = 0; i < threads; i++) {
         d->attn[i] = (struct attn_scratch){p, p + keys, p + keys + values, p + keys + values + scores};
@@ -56,38 +61,41 @@ static bool attn_scratch_new(struct decoder *d) {
     return true;
 }
 
-static bool act_new(struct decoder *d) {
-    size_t n = (size_t)HL_CHUNK * (size_t)d->act_columns, blocks = n / PANEL_BLOCK;
-    struct act *a = &d->act;
-    return (a->codes8 = own(d, n, sizeof *a->codes8)) && (a->codes16 = own(d, n, sizeof *a->codes16)) &&
-           (a->d = own(d, blocks, sizeof *a->d)) && (a->s = own(d, blocks, sizeof *a->s)) &&
-           (a->sum = own(d, blocks, sizeof *a->sum));
+/* [HL_CHUNK][n] floats. */
+static bool rows_new(struct decoder *d, float **p, int n) {
+    *p = decoder_own(d, (size_t)HL_CHUNK * (size_t)n, sizeof(float));
+    return *p != NULL;
 }
 
-static bool rows_new(struct decoder *d) {
-    const struct hparams *hp = &d->m->hp;
-    struct {
-        float **p;
-        int n; /* floats of a row */
-    } rows[] = {
-        {&d->rope_cos, hp->n_rot / 2},
-        {&d->rope_sin, hp->n_rot / 2},
-        {&d->x, hp->n_embd},
-        {&d->xn, hp->n_embd},
-        {&d->q, hp->n_head * hp->d_head_k},
-        {&d->kr, hp->n_head_kv * hp->d_head_k},
-        {&d->vr, hp->n_head_kv * hp->d_head_v},
-        {&d->o, hp->n_head * hp->d_head_v},
-        {&d->y, hp->n_embd},
-        {&d->gate, hp->n_ff},
-        {&d->up, hp->n_ff},
-        {&d->softmax, hp->n_head * 2},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        *rows[i].p = own(d, (size_t)HL_CHUNK * (size_t)rows[i].n, sizeof(float));
-        if (!*rows[i].p) return false;
+static bool rope_new(struct decoder *d) {
+    for (int set = 0; set < ROPE_SETS; set++) {
+        if (!d->m->rope_freq[set]) continue;
+        if (!rows_new(d, &d->rope_cos[set], d->m->hp.n_rot / 2) || !rows_new(d, &d->rope_sin[set], d->m->hp.n_rot / 2)) return false;
     }
     return true;
+}
+
+static bool mla_new(struct decoder *d) {
+    const struct hparams *hp = &d->m->hp;
+    int columns = max_int(hp->d_nope, hp->kv_lora_rank), rows = hp->n_head * HL_CHUNK;
+    d->gather = decoder_own(d, mem_size((size_t)rows, (size_t)columns), sizeof(float));
+    d->head_jobs = decoder_own(d, (size_t)hp->n_head, sizeof *d->head_jobs);
+    return d->gather && d->head_jobs && act_new(d, &d->act_heads, rows, columns) && rows_new(d, &d->q_a, hp->q_lora_rank) &&
+           rows_new(d, &d->q_heads, hp->n_head * hp->d_head_k) && rows_new(d, &d->o_heads, hp->n_head * hp->d_head_v);
+}
+
+static bool scratch_new(struct decoder *d) {
+    const struct hparams *hp = &d->m->hp;
+    const struct attn_dims *dims = &d->dims;
+    int n_ff = max_int(hp->n_ff, hp->n_ff_shexp);
+    bool ok = rope_new(d) && attn_scratch_new(d) && act_new(d, &d->act, HL_CHUNK, act_columns(hp)) && rows_new(d, &d->x, hp->n_embd) &&
+              rows_new(d, &d->xn, hp->n_embd) && rows_new(d, &d->q, dims->n_head * dims->k_dim) &&
+              rows_new(d, &d->kr, dims->n_head_kv * dims->k_dim) && rows_new(d, &d->vr, dims->n_head_kv * dims->v_dim) &&
+              rows_new(d, &d->o, dims->n_head * dims->v_dim) && rows_new(d, &d->y, hp->n_embd) && rows_new(d, &d->gate, n_ff) &&
+              rows_new(d, &d->up, n_ff) && rows_new(d, &d->softmax, dims->n_head * 2);
+    if (d->m->arch->attn == ATTN_MLA) ok = ok && mla_new(d);
+    else d->o_heads = d->o;
+    return ok && (hp->n_expert == 0 || moe_new(d));
 }
 
 hl_status decoder_new(struct decoder **out, const struct model *m, hl_precision precision) {
@@ -97,13 +105,11 @@ hl_status decoder_new(struct decoder **out, const struct model *m, hl_precision 
     d->k = kernels_get();
     d->pool = m->pool;
     d->precision = precision;
-    d->act_columns = act_columns(&m->hp);
-    d->rope_freq = own(d, (size_t)m->hp.n_rot / 2, sizeof *d->rope_freq);
-    if (!d->rope_freq || !rows_new(d) || !act_new(d) || !attn_scratch_new(d)) {
+    d->dims = attn_dims(m);
+    if (!scratch_new(d)) {
         decoder_free(d);
         return status_set(HL_EMEMORY, "decoder: no memory for the scratch of %d positions: use a smaller model", HL_CHUNK);
     }
-    rope_frequencies(m, d->rope_freq);
     *out = d;
     return HL_OK;
 }
@@ -118,16 +124,23 @@ void decoder_free(struct decoder *d) {
 
 size_t decoder_scratch_bytes(const struct model *m) {
     const struct hparams *hp = &m->hp;
-    size_t row = (size_t)(hp->n_rot + 3 * hp->n_embd + 2 * hp->n_ff + hp->n_head * (hp->d_head_k + hp->d_head_v + 2) +
-                          hp->n_head_kv * (hp->d_head_k + hp->d_head_v)) * sizeof(float);
-    size_t act = (size_t)act_columns(hp) * 3 + (size_t)act_columns(hp) / PANEL_BLOCK * 12;
-    size_t attn = ((size_t)(KV_BLOCK + ATTN_ROWS) * (size_t)(hp->d_head_k + hp->d_head_v) + (size_t)ATTN_ROWS * KV_BLOCK) * sizeof(float);
-    return HL_CHUNK * (row + act) + (size_t)pool_threads(m->pool) * attn;
+    struct attn_dims a = attn_dims(m);
+    size_t codes = 3 + 12 / PANEL_BLOCK + 1; /* bytes of an activation's codes, rounded up */
+    size_t n_ff = (size_t)max_int(hp->n_ff, hp->n_ff_shexp), columns = (size_t)act_columns(hp);
+    size_t heads = (size_t)a.n_head * (size_t)(a.k_dim + a.v_dim + 2) + (size_t)a.n_head_kv * (size_t)(a.k_dim + a.v_dim);
+    size_t row = 4 * (3 * (size_t)hp->n_embd + 2 * n_ff + heads + ROPE_SETS * (size_t)hp->n_rot) + codes * columns;
+    if (a.values_in_keys)
+        row += (size_t)a.n_head * (4 * (size_t)(hp->d_head_k + hp->d_head_v) + (4 + codes) * (size_t)max_int(hp->d_nope, a.v_dim));
+    size_t expert = (4 + codes) * (size_t)max_int(hp->n_embd, hp->n_ff_exp) + 4 * (size_t)(hp->n_embd + 2 * hp->n_ff_exp);
+    row += (size_t)hp->n_expert_used * expert;
+    size_t thread = 4 * ((size_t)(KV_BLOCK + ATTN_ROWS) * (size_t)(a.k_dim + a.v_dim) + (size_t)ATTN_ROWS * KV_BLOCK);
+    return HL_CHUNK * row + (size_t)pool_threads(m->pool) * thread;
 }
 
 void decoder_kv_shapes(const struct model *m, struct kv_shape *shapes) {
+    struct attn_dims a = attn_dims(m);
     for (int l = 0; l < m->hp.n_layer; l++)
-        shapes[l] = (struct kv_shape){m->hp.n_head_kv, m->hp.d_head_k, m->hp.d_head_v};
+        shapes[l] = (struct kv_shape){a.n_head_kv, a.k_dim, a.values_in_keys ? 0 : a.v_dim};
 }
 
 hl_status decoder_reserve(struct decoder *d, int n_ctx) {
@@ -141,15 +154,28 @@ hl_status decoder_reserve(struct decoder *d, int n_ctx) {
 }
 
 hl_status decoder_prepare_taps(const struct decoder *d, struct taps *t, int n, int length) {
-    const struct hparams *hp = &d->m->hp;
-    TRY(taps_prepare(t, HL_TAP_ATTN_PROB, hp->n_head, n, length));
-    TRY(taps_prepare(t, HL_TAP_Q, 1, n, hp->n_head * hp->d_head_k));
-    TRY(taps_prepare(t, HL_TAP_K, 1, n, hp->n_head_kv * hp->d_head_k));
-    TRY(taps_prepare(t, HL_TAP_V, 1, n, hp->n_head_kv * hp->d_head_v));
-    TRY(taps_prepare(t, HL_TAP_LOGITS, 1, n, hp->n_vocab));
-    static const hl_tap embd[] = {HL_TAP_EMBD,    HL_TAP_ATTN_NORM, HL_TAP_ATTN_OUT,  HL_TAP_FFN_NORM,
-                                  HL_TAP_FFN_OUT, HL_TAP_LAYER_OUT, HL_TAP_FINAL_NORM};
-    for (size_t i = 0; i < sizeof embd / sizeof embd[0]; i++) TRY(taps_prepare(t, embd[i], 1, n, hp->n_embd));
+    const struct attn_dims *a = &d->dims;
+    int n_embd = d->m->hp.n_embd;
+    const struct {
+        hl_tap name;
+        int heads, columns;
+    } shapes[] = {
+        {HL_TAP_EMBD, 1, n_embd},
+        {HL_TAP_ATTN_NORM, 1, n_embd},
+        {HL_TAP_Q, 1, a->n_head * a->k_dim},
+        {HL_TAP_K, 1, a->n_head_kv * a->k_dim},
+        {HL_TAP_V, 1, a->values_in_keys ? 0 : a->n_head_kv * a->v_dim},
+        {HL_TAP_ATTN_PROB, a->n_head, length},
+        {HL_TAP_ATTN_OUT, 1, n_embd},
+        {HL_TAP_FFN_NORM, 1, n_embd},
+        {HL_TAP_FFN_OUT, 1, n_embd},
+        {HL_TAP_LAYER_OUT, 1, n_embd},
+        {HL_TAP_FINAL_NORM, 1, n_embd},
+        {HL_TAP_LOGITS, 1, d->m->hp.n_vocab},
+        {HL_TAP_ROUTER, 1, 2 * d->m->hp.n_expert_used},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        TRY(taps_prepare(t, shapes[i].name, shapes[i].heads, n, shapes[i].columns));
     return HL_OK;
 }
 
@@ -173,106 +199,153 @@ void rows_run(struct decoder *d, void (*fn)(void *arg, int row), void *arg, int 
 
 struct norm_job {
     struct decoder *d;
-    const float *add; /* [n][n_embd] branch to add to x first, or NULL */
-    const float *w;   /* [n_embd] */
+    float *branch;         /* [n][n_embd] to add to x first, or NULL */
+    const float *post;     /* [n_embd] norm of the branch, or NULL */
+    const float *w;        /* [n_embd] norm of what is read, or NULL */
     bool codes;
 };
 
-/* x += branch; xn = norm(x) * w; the activations of the matrices that follow. */
+/* x += norm(branch) * residual_scale; xn = norm(x) * w; the activations of the matrices that follow. */
 static void norm_row(void *arg, int row) {
     const struct norm_job *j = arg;
     struct decoder *d = j->d;
-    int n = d->m->hp.n_embd;
-    float *x = d->x + (size_t)row * (size_t)n, *xn = d->xn + (size_t)row * (size_t)n;
-    if (j->add) d->k->add(x, j->add + (size_t)row * (size_t)n, n);
-    d->k->rms_norm(xn, x, j->w, n, d->m->hp.norm_eps);
+    const struct hparams *hp = &d->m->hp;
+    size_t n = (size_t)hp->n_embd;
+    float *x = d->x + (size_t)row * n, *xn = d->xn + (size_t)row * n;
+    if (j->branch) {
+        float *branch = j->branch + (size_t)row * n;
+        if (j->post) d->k->rms_norm(branch, branch, j->post, hp->n_embd, hp->norm_eps);
+        if (hp->residual_scale != 1) d->k->scale(branch, hp->residual_scale, hp->n_embd);
+        d->k->add(x, branch, hp->n_embd);
+    }
+    if (j->w) d->k->rms_norm(xn, x, j->w, hp->n_embd, hp->norm_eps);
+    else memcpy(xn, x, n * sizeof *xn);
     if (j->codes) d->k->quantize(&d->act, row, xn, d->precision);
 }
 
-static void norm_rows(struct decoder *d, const float *add, const float *w, const struct matrix *const *readers, int n_readers,
-                      int n) {
+static void norm_rows(struct decoder *d, float *branch, const float *post, const float *w, const struct matrix *const *readers,
+                      int n_readers, int n) {
     d->act.n_in = d->m->hp.n_embd;
     d->act.f32 = d->xn;
-    struct norm_job j = {d, add, w, linear_reads_codes(readers, n_readers)};
+    struct norm_job j = {d, branch, post, w, linear_reads_codes(readers, n_readers)};
     rows_run(d, norm_row, &j, n);
 }
 
 struct quantize_job {
     struct decoder *d;
-    const float *x; /* [n][act.n_in] */
+    struct act *act;
 };
 
 static void quantize_row(void *arg, int row) {
     const struct quantize_job *j = arg;
-    j->d->k->quantize(&j->d->act, row, j->x + (size_t)row * (size_t)j->d->act.n_in, j->d->precision);
+    j->d->k->quantize(j->act, row, j->act->f32 + (size_t)row * (size_t)j->act->n_in, j->d->precision);
 }
 
-/* The n rows x [n][reader->n_in] become the activations of one matrix. */
-static void activate_rows(struct decoder *d, const float *x, const struct matrix *reader, int n) {
-    d->act.n_in = reader->n_in;
-    d->act.f32 = x;
-    struct quantize_job j = {d, x};
-    if (linear_reads_codes(&reader, 1)) rows_run(d, quantize_row, &j, n);
+void activate_rows(struct decoder *d, struct act *a, const float *x, int n_in, const struct matrix *const *readers, int n_readers,
+                   int n) {
+    a->n_in = n_in;
+    a->f32 = x;
+    struct quantize_job j = {d, a};
+    if (linear_reads_codes(readers, n_readers)) rows_run(d, quantize_row, &j, n);
+}
+
+/* y = W x, for rows x [n][w->n_in]. */
+static void project_rows(struct decoder *d, const struct matrix *w, const float *bias, const float *x, float *y, int n) {
+    activate_rows(d, &d->act, x, w->n_in, &w, 1, n);
+    linear_run(d, (struct linear[]){linear_whole(d, w, bias, y, n)}, 1);
 }
 
 /* ---- the forward pass */
 
-/* x: [n, n_embd]. y = attention(norm(x)); when branch is given, x += branch comes first. */
-static void attention_forward(struct decoder *d, struct kv *kv, const struct taps *t, int l, const float *branch, int first, int n) {
+static enum rope_set rope_set(const struct model *m, const struct kv *kv, int l) {
+    if (m->rope_freq[ROPE_LOCAL] && m->layers[l].window > 0) return ROPE_LOCAL;
+    return m->rope_freq[ROPE_LONG] && kv_capacity(kv) > m->hp.n_ctx_orig ? ROPE_LONG : ROPE_GLOBAL;
+}
+
+/* x: [n, n_embd]. y = attention(norm(x)); x += branch (the ffn of the layer before) comes first. */
+static void attention_forward(struct decoder *d, struct kv *kv, const struct taps *t, int l, int first, int n) {
     const struct layer *w = &d->m->layers[l];
     size_t n_embd = (size_t)d->m->hp.n_embd;
-    const struct matrix *readers[] = {&w->wq, &w->wk, &w->wv};
-    norm_rows(d, branch, w->attn_norm, readers, 3, n);
+    enum rope_set set = rope_set(d->m, kv, l);
+    struct attn_rows rows = {d, kv, l, first, n, w->rope ? d->rope_cos[set] : NULL, w->rope ? d->rope_sin[set] : NULL};
+    const struct matrix *readers[] = {&w->wq, &w->wk, &w->wv, &w->wq_a, &w->wkv_a};
+    norm_rows(d, l > 0 ? d->y : NULL, l > 0 ? w[-1].post_ffn_norm : NULL, w->attn_norm, readers, 5, n);
     if (l > 0) tap_rows(t, HL_TAP_LAYER_OUT, l - 1, d->x, n_embd);
     tap_rows(t, HL_TAP_ATTN_NORM, l, d->xn, n_embd);
-    attn_gqa_rows(d, kv, t, l, first, n);
+    if (d->m->arch->attn == ATTN_MLA) attn_mla_rows(&rows, t);
+    else attn_gqa_rows(&rows, t);
     attn_run(d, kv, l, first, n);
     attn_tap(d, kv, t, l, first, n);
-    activate_rows(d, d->o, &w->wo, n);
-    linear_run(d, (struct linear[]){linear_whole(&w->wo, w->bo, d->y, n)}, 1);
+    if (d->m->arch->attn == ATTN_MLA) attn_mla_values(d, l, n);
+    project_rows(d, &w->wo, w->bo, d->o_heads, d->y, n);
     tap_rows(t, HL_TAP_ATTN_OUT, l, d->y, n_embd);
+}
+
+/* y = W_down (act(W_gate x) * (W_up x)), or W_down act(W_up x) where there is no gate. */
+static void dense_forward(struct decoder *d, const struct layer *w, int n) {
+    struct linear gate = linear_whole(d, &w->w_gate, w->b_gate, d->gate, n), up = linear_whole(d, &w->w_up, w->b_up, d->up, n);
+    if (w->w_gate.data) {
+        linear_gated(d, (struct linear[]){gate, up}, 2);
+        project_rows(d, &w->w_down, w->b_down, d->gate, d->y, n);
+        return;
+    }
+    linear_run(d, &up, 1);
+    for (int row = 0; row < n; row++) d->k->relu2(d->up + (size_t)row * (size_t)d->m->hp.n_ff, d->m->hp.n_ff);
+    project_rows(d, &w->w_down, w->b_down, d->up, d->y, n);
 }
 
 /* x += y; y = ffn(norm(x)). */
 static void ffn_forward(struct decoder *d, const struct taps *t, int l, int n) {
     const struct layer *w = &d->m->layers[l];
     size_t n_embd = (size_t)d->m->hp.n_embd;
-    const struct matrix *readers[] = {&w->w_gate, &w->w_up};
-    norm_rows(d, d->y, w->ffn_norm, readers, 2, n);
+    const struct matrix *readers[] = {&w->w_gate, &w->w_up, &w->w_gate_exps.first, &w->w_gate_shexp};
+    norm_rows(d, d->y, w->post_attn_norm, w->ffn_norm, readers, 4, n);
     tap_rows(t, HL_TAP_FFN_NORM, l, d->xn, n_embd);
-    struct linear pair[] = {linear_whole(&w->w_gate, w->b_gate, d->gate, n), linear_whole(&w->w_up, w->b_up, d->up, n)};
-    linear_gated(d, pair, 2);
-    activate_rows(d, d->gate, &w->w_down, n);
-    linear_run(d, (struct linear[]){linear_whole(&w->w_down, w->b_down, d->y, n)}, 1);
+    if (w->w_router.data) moe_forward(d, t, l, n);
+    else dense_forward(d, w, n);
     tap_rows(t, HL_TAP_FFN_OUT, l, d->y, n_embd);
+}
+
+/* Logits [n][n_vocab] of the first n rows of d->act. */
+static void logits_forward(struct decoder *d, float *logits, int n) {
+    const struct model *m = d->m;
+    linear_run(d, (struct linear[]){linear_whole(d, &m->output, m->output_bias, logits, n)}, 1);
+    for (int row = 0; row < n; row++) {
+        float *y = logits + (size_t)row * (size_t)m->hp.n_vocab;
+        if (m->hp.logit_scale != 1) d->k->scale(y, m->hp.logit_scale, m->hp.n_vocab);
+        if (m->hp.final_softcap != 0) d->k->softcap(y, m->hp.final_softcap, m->hp.n_vocab);
+    }
 }
 
 /* x += y, then the logits: of the last row into logits unless NULL, of all rows into the tap when it is on. */
 static void output_forward(struct decoder *d, const struct taps *t, int n, float *logits) {
     const struct model *m = d->m;
-    int n_embd = m->hp.n_embd, last = m->hp.n_layer - 1;
+    size_t n_embd = (size_t)m->hp.n_embd, n_vocab = (size_t)m->hp.n_vocab;
+    int last = m->hp.n_layer - 1;
     const struct matrix *readers[] = {&m->output};
-    norm_rows(d, d->y, m->output_norm, readers, 1, n);
-    tap_rows(t, HL_TAP_LAYER_OUT, last, d->x, (size_t)n_embd);
-    tap_rows(t, HL_TAP_FINAL_NORM, 0, d->xn, (size_t)n_embd);
+    norm_rows(d, d->y, m->layers[last].post_ffn_norm, m->output_norm, readers, 1, n);
+    tap_rows(t, HL_TAP_LAYER_OUT, last, d->x, n_embd);
+    tap_rows(t, HL_TAP_FINAL_NORM, 0, d->xn, n_embd);
     if (tap_on(t, HL_TAP_LOGITS, 0)) {
         float *all = tap_at(t, HL_TAP_LOGITS, 0)->data;
-        linear_run(d, (struct linear[]){linear_whole(&m->output, m->output_bias, all, n)}, 1);
-        if (logits) memcpy(logits, all + (size_t)(n - 1) * (size_t)m->hp.n_vocab, (size_t)m->hp.n_vocab * sizeof(float));
+        logits_forward(d, all, n);
+        if (logits) memcpy(logits, all + (size_t)(n - 1) * n_vocab, n_vocab * sizeof *logits);
     } else if (logits) {
-        activate_rows(d, d->xn + (size_t)(n - 1) * (size_t)n_embd, &m->output, 1);
-        linear_run(d, (struct linear[]){linear_whole(&m->output, m->output_bias, logits, 1)}, 1);
+        activate_rows(d, &d->act, d->xn + (size_t)(n - 1) * n_embd, m->hp.n_embd, readers, 1, 1);
+        logits_forward(d, logits, 1);
     }
 }
 
-/* Cosines and sines of positions first .. first + n - 1. */
-static void rope_angles(struct decoder *d, int first, int n) {
+/* Cosines and sines of positions first .. first + n - 1, in f32 angles as transformers computes them. */
+static void rope_angles(struct decoder *d, enum rope_set set, int first, int n) {
     int half = d->m->hp.n_rot / 2;
+    const float *freq = d->m->rope_freq[set];
+    if (!freq) return;
     for (int row = 0; row < n; row++) {
         for (int i = 0; i < half; i++) {
-            double angle = (float)(first + row) * d->rope_freq[i];
-            d->rope_cos[row * half + i] = (float)cos(angle);
-            d->rope_sin[row * half + i] = (float)sin(angle);
+            double angle = (float)(first + row) * freq[i];
+            d->rope_cos[set][row * half + i] = (float)cos(angle) * d->m->hp.rope_mscale;
+            d->rope_sin[set][row * half + i] = (float)sin(angle) * d->m->hp.rope_mscale;
         }
     }
 }
@@ -281,11 +354,15 @@ void decoder_forward(struct decoder *d, struct kv *kv, const struct taps *taps, 
     const struct model *m = d->m;
     int first = kv_length(kv);
     assert(n >= 1 && n <= HL_CHUNK);
-    for (int row = 0; row < n; row++) panel_row(d->x + (size_t)row * (size_t)m->hp.n_embd, &m->token_embd, tokens[row]);
+    for (int row = 0; row < n; row++) {
+        float *x = d->x + (size_t)row * (size_t)m->hp.n_embd;
+        panel_row(x, &m->token_embd, tokens[row]);
+        if (m->hp.embed_scale != 1) d->k->scale(x, m->hp.embed_scale, m->hp.n_embd);
+    }
     tap_rows(taps, HL_TAP_EMBD, 0, d->x, (size_t)m->hp.n_embd);
-    rope_angles(d, first, n);
+    for (int set = 0; set < ROPE_SETS; set++) rope_angles(d, (enum rope_set)set, first, n);
     for (int l = 0; l < m->hp.n_layer; l++) {
-        attention_forward(d, kv, taps, l, l > 0 ? d->y : NULL, first, n);
+        attention_forward(d, kv, taps, l, first, n);
         ffn_forward(d, taps, l, n);
     }
     output_forward(d, taps, n, logits);

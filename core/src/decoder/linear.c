@@ -31,7 +31,7 @@ static linear_fn *kernel_of(const struct decoder *d, const struct matrix *w) {
 static void run_last_panel(const struct decoder *d, const struct linear *job, const unsigned char *panel, int r0, int c0, int c1) {
     for (int c = c0; c < c1; c++) {
         float rows[PANEL_ROWS];
-        kernel_of(d, &job->w)(rows, PANEL_ROWS, panel, 1, &d->act, job->col0 + c, 1);
+        kernel_of(d, &job->w)(rows, PANEL_ROWS, panel, 1, job->act, job->col0 + c, 1);
         for (int r = r0; r < job->w.n_out; r++) job->y[(size_t)c * job->y_stride + (size_t)r] = rows[r - r0];
     }
 }
@@ -43,7 +43,7 @@ static void run_panels(const struct decoder *d, const struct linear *job, int p0
     int r0 = p0 * PANEL_ROWS, r1 = p1 * PANEL_ROWS;
     int whole = r1 <= w->n_out ? p1 - p0 : p1 - p0 - 1;
     const unsigned char *panels = w->data + (size_t)p0 * panel_size;
-    kernel_of(d, w)(job->y + (size_t)c0 * job->y_stride + r0, job->y_stride, panels, whole, &d->act, job->col0 + c0, c1 - c0);
+    kernel_of(d, w)(job->y + (size_t)c0 * job->y_stride + r0, job->y_stride, panels, whole, job->act, job->col0 + c0, c1 - c0);
     if (r1 > w->n_out) {
         run_last_panel(d, job, panels + (size_t)whole * panel_size, r1 - PANEL_ROWS, c0, c1);
         r1 = w->n_out;

@@ -42,4 +42,9 @@ static inline float gelu_f32(float x) {
     return x / (1 + exp_f32(-x * (GELU_A + GELU_B * (x * x))));
 }
 
+/* cap * tanh(x / cap); double_inverse = 2 / cap. */
+static inline float softcap_f32(float x, float cap, float double_inverse) {
+    return cap * (1 - 2 / (exp_f32(x * double_inverse) + 1));
+}
+
 #endif

@@ -19,6 +19,8 @@
     void scale__##ISA(float *y, float a, int n);                                                                       \
     void silu_mul__##ISA(float *y, const float *g, const float *u, int n);                                             \
     void gelu_mul__##ISA(float *y, const float *g, const float *u, int n);                                             \
+    void relu2__##ISA(float *y, int n);                                                                                \
+    void softcap__##ISA(float *y, float cap, int n);                                                                   \
     void rope__##ISA(float *x, const float *cs, const float *sn, int n_rot, int interleaved);                          \
     void attn_scores__##ISA(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k,             \
                             int k_stride, int n_k, int d);                                                             \

@@ -58,6 +58,11 @@ struct kernels {
     /* y[i] = gelu(g[i]) * u[i], the tanh form: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).   [n]; y may be g or u. */
     void (*gelu_mul)(float *y, const float *g, const float *u, int n);
 
+    /* y[i] = max(y[i], 0)^2.   [n] */
+    void (*relu2)(float *y, int n);
+    /* y[i] = cap * tanh(y[i] / cap), as cap * (1 - 2 / (exp(2 y / cap) + 1)).   [n] */
+    void (*softcap)(float *y, float cap, int n);
+
     /* Rotates the first n_rot of x [n]: pairs (2i, 2i + 1) when interleaved, else (i, i + n_rot / 2). cs: cosines, sn: sines [n_rot / 2].
      *     x0' = x0 * cos - x1 * sin,  x1' = x0 * sin + x1 * cos */
     void (*rope)(float *x, const float *cs, const float *sn, int n_rot, int interleaved);

@@ -67,6 +67,15 @@ void gelu_mul__scalar(float *y, const float *g, const float *u, int n) {
     for (int i = 0; i < n; i++) y[i] = gelu_f32(g[i]) * u[i];
 }
 
+void relu2__scalar(float *y, int n) {
+    for (int i = 0; i < n; i++) y[i] = y[i] > 0 ? y[i] * y[i] : 0;
+}
+
+void softcap__scalar(float *y, float cap, int n) {
+    float double_inverse = 2 / cap;
+    for (int i = 0; i < n; i++) y[i] = softcap_f32(y[i], cap, double_inverse);
+}
+
 void rope__scalar(float *x, const float *cs, const float *sn, int n_rot, int interleaved) {
     for (int i = 0; i < n_rot / 2; i++) {
         float *x0 = interleaved ? x + 2 * i : x + i;

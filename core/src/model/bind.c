@@ -117,6 +117,7 @@ static hl_status bind_tensors(struct model *m) {
     CHECK(m->layers != NULL && m->bindings != NULL, HL_EMEMORY, "model: no memory for a list of %zu tensors", n_tensors);
     for (int s = 0; s < N_MODEL_SLOTS; s++) TRY(bind_slot(m, &model_slots[s], model_slots[s].name, m));
     for (int l = 0; l < m->hp.n_layer; l++) {
+        m->layers[l].rope = true;
         for (int s = 0; s < N_LAYER_SLOTS; s++) {
             char name[64];
             snprintf(name, sizeof name, "blk.%d.%s", l, layer_slots[s].name);

@@ -15,6 +15,10 @@ struct model_binding {
 /* Reads and checks the hyperparameters of m->arch. */
 hl_status hparams_read(struct hparams *hp, const struct arch *arch, const struct gguf *g);
 
+/* The frequencies m->rope_freq, once all vectors are there. HL_EMEMORY. */
+hl_status rope_init(struct model *m);
+void rope_free(struct model *m);
+
 /* Finds the architecture, the hyperparameters and every tensor's place; nothing is allocated for weights yet. */
 hl_status model_bind(struct model *m);
 

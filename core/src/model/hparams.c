@@ -81,6 +81,7 @@ static hl_status read_heads(struct hparams *hp, const struct arch *arch, const s
     if (hp->d_head_k == 0) hp->d_head_k = width;
     if (hp->d_head_v == 0) hp->d_head_v = width;
     hp->attn_scale = 1.0f / sqrtf((float)hp->d_head_k);
+    hp->embed_scale = hp->residual_scale = hp->logit_scale = hp->rope_mscale = 1;
     return HL_OK;
 }
 

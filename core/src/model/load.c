@@ -97,6 +97,7 @@ void model_free(struct model *m) {
     free_staging(m);
     mem_free(mem, MEM_WEIGHTS, m->weights, (size_t)m->packed_bytes);
     mem_free(mem, MEM_SCRATCH, m->bindings, n_tensors * sizeof *m->bindings);
+    rope_free(m);
     mem_free(mem, MEM_SCRATCH, m->layers, (size_t)m->hp.n_layer * sizeof *m->layers);
     gguf_free(m->gguf);
     mem_free(mem, MEM_SCRATCH, m, sizeof *m);
@@ -114,7 +115,7 @@ hl_status model_finish(struct model *m) {
     TRY(gguf_finish(m->gguf));
     free_staging(m);
     if (m->output.data == NULL) m->output = m->token_embd;
-    return HL_OK;
+    return m->has_tensors && m->bind_status == HL_OK ? rope_init(m) : HL_OK;
 }
 
 bool model_ready(const struct model *m) {

@@ -9,7 +9,7 @@
 #include "quant/panel.h"
 
 enum rope_kind { ROPE_INTERLEAVED, ROPE_NEOX }; /* pairs (2i, 2i + 1), or (i, i + n_rot / 2) */
-enum act_kind { ACT_SILU, ACT_GELU };
+enum act_kind { ACT_SILU, ACT_GELU, ACT_RELU2 }; /* of the gate; relu(x)^2 has no gate: it acts on w_up's output */
 enum attn_kind { ATTN_GQA, ATTN_MLA };
 
 /* A row of the table of architectures: what the file does not say. */
@@ -18,6 +18,10 @@ struct arch {
     enum rope_kind rope;
     enum act_kind act;
     enum attn_kind attn;
+    int global_every;     /* layer l sees everything when l % global_every == global_every - 1, else a window; 0: no windows */
+    int no_rope_every;    /* layer l is not rotated when l % no_rope_every == no_rope_every - 1; 0: all are */
+    bool scale_embed;     /* embeddings times sqrt(n_embd) */
+    bool minicpm_scales;  /* embeddings x 12, branches x 1.4 / sqrt(n_layer), logits x 256 / n_embd */
 };
 
 /* NULL when the name is not in the table. */
@@ -25,25 +29,74 @@ const struct arch *arch_find(struct str name);
 /* Names of all architectures, separated by ", ", into out [size], terminated. */
 void arch_names(char *out, size_t size);
 
+enum gate_kind { GATE_SOFTMAX = 1, GATE_SIGMOID = 2 }; /* how router logits become weights; numbers as in the files */
+
 struct hparams {
     int n_layer, n_embd, n_vocab, n_ctx_train, n_ff;
-    int n_head, n_head_kv, d_head_k, d_head_v, n_rot;
-    float norm_eps, rope_base;
-    float rope_scale;  /* positions are multiplied by this: 1 / factor of linear scaling, else 1 */
-    float attn_scale;  /* of the scores: 1 / sqrt(d_head_k) */
+    int n_head, n_head_kv, n_rot;
+    int d_head_k, d_head_v;       /* of one query / key and one value head; MLA: d_nope + n_rot, and the value head's own */
+    float norm_eps;
+    float rope_base, rope_base_local; /* of layers that see everything, and of layers with a window */
+    float rope_scale;             /* positions of layers that see everything are multiplied by this: 1 / factor of linear scaling, else 1 */
+    float rope_mscale;            /* cosines and sines are multiplied by this: longrope's attn_factor, YaRN's outside DeepSeek; else 1 */
+    int n_ctx_orig;               /* longrope: contexts beyond this use the long factors; 0 elsewhere */
+    float attn_scale;             /* of the scores: 1 / sqrt(d_head_k) where nothing else is said */
+    float attn_softcap, final_softcap; /* c * tanh(x / c) on scores and logits; 0: none */
+    float embed_scale, residual_scale, logit_scale; /* factors of embeddings, of each branch, of logits; 1: none */
+    int window;                   /* positions that a layer with a window sees, its own included; 0: none has */
+    bool qk_norm_whole;           /* q_norm and k_norm run over all heads together (olmo2), not over each head */
+    int q_lora_rank;              /* MLA; 0: queries in one step */
+    int kv_lora_rank;             /* MLA: width of the cached latent; 0: no MLA */
+    int d_nope;                   /* MLA: part of a key head that is not rotated */
+    int n_expert, n_expert_used;  /* 0: dense */
+    int n_expert_groups, n_groups_used; /* experts are chosen from the best groups only; 0 or 1 groups: from all */
+    int n_ff_exp, n_ff_shexp;     /* widths of one expert and of all shared experts together; 0: no shared experts */
+    enum gate_kind expert_gate;
+    bool expert_norm;             /* weights of the chosen experts are divided by their sum */
+    float expert_scale;           /* and multiplied by this */
 };
+
+/* n matrices of the same shape, one behind the other. */
+struct stack {
+    struct matrix first;
+    int n;
+};
+
+static inline struct matrix stack_at(const struct stack *s, int i) {
+    struct matrix m = s->first;
+    m.data += (size_t)i * panel_matrix_bytes(m.type, m.n_in, m.n_out);
+    return m;
+}
 
 /* One layer's weights. NULL data: the model has no such step. Vectors are f32. */
 struct layer {
-    const float *attn_norm;                    /* [n_embd] */
-    struct matrix wq, wk, wv;                  /* [n_head * d_head_k][n_embd], [n_head_kv * d_head_k][n_embd], [n_head_kv * d_head_v][n_embd] */
+    int window;                                /* positions it sees, its own included; 0: all */
+    bool rope;                                 /* false: queries and keys are not rotated */
+    const float *attn_norm;                    /* [n_embd]; NULL: the branch reads x itself */
+    struct matrix wq, wk, wv;                  /* [n_head * d_head_k][n_embd, MLA: q_lora_rank], [n_head_kv * d_head_k][n_embd], [n_head_kv * d_head_v][n_embd] */
     const float *bq, *bk, *bv;                 /* biases of the same lengths */
+    const float *q_norm, *k_norm;              /* [d_head_k], or [n_head * d_head_k] and [n_head_kv * d_head_k]: see qk_norm_whole */
+    struct matrix wq_a;                        /* MLA: [q_lora_rank][n_embd] */
+    const float *q_a_norm;                     /* [q_lora_rank] */
+    struct matrix wkv_a;                       /* [kv_lora_rank + n_rot][n_embd] */
+    const float *kv_a_norm;                    /* [kv_lora_rank]; NULL: identity */
+    struct stack wk_b;                         /* n_head of [kv_lora_rank][d_nope]: from a query head to the latent */
+    struct stack wv_b;                         /* n_head of [d_head_v][kv_lora_rank]: from the latent to a value head */
     struct matrix wo;                          /* [n_embd][n_head * d_head_v] */
     const float *bo;                           /* [n_embd] */
-    const float *ffn_norm;                     /* [n_embd] */
+    const float *post_attn_norm;               /* [n_embd] on the branch, before it is added to x */
+    const float *ffn_norm;                     /* [n_embd]; NULL: the branch reads x itself */
     struct matrix w_gate, w_up, w_down;        /* [n_ff][n_embd] twice, [n_embd][n_ff] */
     const float *b_gate, *b_up, *b_down;
+    struct matrix w_router;                    /* [n_expert][n_embd] */
+    const float *router_bias;                  /* [n_expert], for the choice only */
+    struct stack w_gate_exps, w_up_exps, w_down_exps; /* n_expert of [n_ff_exp][n_embd] twice, [n_embd][n_ff_exp] */
+    struct matrix w_gate_shexp, w_up_shexp, w_down_shexp; /* [n_ff_shexp][n_embd] twice, [n_embd][n_ff_shexp] */
+    const float *post_ffn_norm;                /* [n_embd] on the branch, before it is added to x */
 };
+
+/* Which frequencies a layer's rotation has. */
+enum rope_set { ROPE_GLOBAL, ROPE_LOCAL, ROPE_LONG, ROPE_SETS };
 
 struct model {
     const struct arch *arch;
@@ -55,7 +108,10 @@ struct model {
     struct matrix output;          /* the same as token_embd when tied */
     const float *output_norm;      /* [n_embd] */
     const float *output_bias;      /* [n_vocab] or NULL */
-    const float *rope_factors;     /* [n_rot / 2] or NULL: angles are divided by them */
+    const float *rope_factors;     /* [n_rot / 2] or NULL: angles are divided by them; longrope: the short ones */
+    const float *rope_factors_long; /* [n_rot / 2] or NULL: the same for contexts beyond n_ctx_orig */
+    const float *rope_freq[ROPE_SETS]; /* [n_rot / 2] angle per position; ROPE_LOCAL of layers with a window, ROPE_LONG of contexts
+                                          beyond n_ctx_orig; NULL where the model has no such layers. Once the model is ready. */
     struct layer *layers;          /* [n_layer] */
     hl_status bind_status;         /* whether the header binds to a runnable model, and if not why */
     char bind_message[512];
