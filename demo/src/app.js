@@ -226,7 +226,7 @@ export function createApp(store) {
 
     /** @param {File} file */
     async openFile(file) {
-      const notice = refuseFile(file);
+      const notice = await refuseFile(file).catch(explain);
       if (notice) store.set({ notice });
       else await open(file, file.name.replace(/\.gguf$/i, ''), { bytes: file.size });
     },

@@ -27,6 +27,8 @@ import { cellAt, drawCursor, drawHeatmap, drawLegend, drawThumbnail } from './he
 const THUMB = 40;
 /** While text streams the small pictures are drawn this often, in milliseconds: nine of them cost more than one map. */
 const THUMBS_EVERY = 400;
+/** While text streams, a map that took t to draw is drawn again after so many t at the earliest. */
+const MAP_REST = 8;
 const MAX_ZOOM = 64;
 /** Heights in the style sheet: between the panel's rows, and of the row of options. */
 const GAP = 12;
@@ -59,7 +61,7 @@ const parts = skeleton((element) => {
   const head = h('div', { class: 'panel-head' }, h('h2', { text: 'Attention' }), state, pick);
   const body = h('div', { class: 'panel-body' }, heads, plot.element, text, readout);
   element.append(head, blank, body, live);
-  const drawn = { heads: 0, layers: 0, base: '', thumbs: 0, thumbsKey: '' };
+  const drawn = { heads: 0, layers: 0, base: '', thumbs: 0, thumbsKey: '', next: 0 };
   return {
     head,
     layer,
@@ -317,7 +319,7 @@ function drawThumbs(p, { attention, theme, tokens, streaming }) {
  * @param {Parts} p
  * @param {AttentionData} data
  */
-function drawPlot(p, { attention, tokens, theme, width, height: room }) {
+function drawPlot(p, { attention, tokens, theme, streaming, width, height: room }) {
   const { map, version, head, hideSink, scale, zoom, cursor } = attention;
   const others = p.head.offsetHeight + p.heads.offsetHeight + p.readout.offsetHeight + 4 * GAP + OPTIONS;
   const height = Math.max(Math.min(width, 330), Math.min(width, room - others));
@@ -338,9 +340,12 @@ function drawPlot(p, { attention, tokens, theme, width, height: room }) {
     height,
     place,
   ].join();
-  if (key !== p.drawn.base) {
+  const start = performance.now();
+  const wait = streaming && start < p.drawn.next;
+  if (key !== p.drawn.base && !wait) {
     p.drawn.base = key;
     p.plot.layout = drawHeatmap(p.plot.base, view);
+    p.drawn.next = performance.now() + MAP_REST * (performance.now() - start);
   }
   if (p.plot.layout) drawCursor(p.plot.over, view, p.plot.layout);
   const who = head < 0 ? 'mean of the heads' : `head ${head}`;

@@ -54,6 +54,7 @@ const parts = skeleton((element) => {
     ...composer,
     drawn,
     editing: /** @type {number | null} */ (null),
+    picking: true,
     wired: false,
   };
 });
@@ -101,6 +102,8 @@ export function drawChat(element, data, on) {
   element.hidden = data.picking;
   drawSettings(p.settings, { settings: data.settings, open: data.settingsOpen }, { change: on.settings });
   drawComposer(p, data);
+  if (p.picking && !data.picking && document.activeElement === document.body) p.prompt.focus();
+  p.picking = data.picking;
   const atEnd = p.log.scrollHeight - p.log.scrollTop - p.log.clientHeight < NEAR_END;
   drawMessages(p, data, on);
   if (atEnd) p.log.scrollTop = p.log.scrollHeight;
@@ -116,6 +119,7 @@ function wire(p, on) {
     const text = p.prompt.value;
     if (!text.trim() || p.send.disabled || p.send.hidden) return;
     p.prompt.value = '';
+    fit(p.prompt);
     p.log.scrollTop = p.log.scrollHeight;
     on.send(text);
   };
@@ -123,6 +127,7 @@ function wire(p, on) {
     event.preventDefault();
     submit();
   });
+  p.prompt.addEventListener('input', () => fit(p.prompt));
   p.prompt.addEventListener('keydown', (event) => {
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -147,6 +152,16 @@ function wire(p, on) {
     h('button', { type: 'button', class: 'suggestion', text, onclick: () => on.send(text) }),
   );
   p.empty.append(h('p', { text: 'Ready. Ask anything, or begin with one of these:' }), ...buttons);
+}
+
+/**
+ * Makes a text field as high as its text, where the style sheet cannot.
+ * @param {HTMLTextAreaElement} field
+ */
+function fit(field) {
+  if (CSS.supports('field-sizing', 'content')) return;
+  field.style.height = 'auto';
+  field.style.height = `${field.scrollHeight}px`;
 }
 
 /**

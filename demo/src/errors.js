@@ -72,11 +72,13 @@ export function contextFull(used, limit) {
 }
 
 /**
+ * Looks at a file's first bytes, so that a slip of the hand does not cost the model that is loaded.
  * @param {File} file
- * @returns {Notice | null} when a file is surely not a model
+ * @returns {Promise<Notice | null>} when it is surely not a model
  */
-export function refuseFile(file) {
-  if (file.size >= 24) return null;
-  const text = `${file.name} has ${bytes(file.size)}, less than the header of a GGUF file. Choose a file whose name ends in .gguf.`;
+export async function refuseFile(file) {
+  const start = await file.slice(0, 4).text();
+  if (start === 'GGUF') return null;
+  const text = `${file.name} (${bytes(file.size)}) does not begin with GGUF. Choose a file whose name ends in .gguf.`;
   return { kind: 'error', title: 'This is not a GGUF file', text };
 }

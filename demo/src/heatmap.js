@@ -1,5 +1,6 @@
 import { picture } from './attention-map.js';
 import { css, palette, pixel, share } from './colour.js';
+import { h } from './dom.js';
 import { visible } from './format.js';
 
 /**
@@ -97,8 +98,8 @@ function paint(pen, cells, { theme, scale }, at) {
     const v = cells.data[i];
     if (!Number.isNaN(v)) pixels[i] = pixel(colours, share(v, cells.top, scale));
   }
-  const small = new OffscreenCanvas(cells.width, cells.height);
-  /** @type {OffscreenCanvasRenderingContext2D} */ (small.getContext('2d')).putImageData(image, 0, 0);
+  const small = h('canvas', { width: cells.width, height: cells.height });
+  /** @type {CanvasRenderingContext2D} */ (small.getContext('2d')).putImageData(image, 0, 0);
   pen.imageSmoothingEnabled = false;
   const width = at.cellW * (at.to.col - at.from.col);
   const height = at.cellH * (at.to.row - at.from.row);

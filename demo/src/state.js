@@ -46,16 +46,23 @@ export function defaultSettings() {
   return { system: '', temperature: 0.7, topP: 0.95, seed: '', maxTokens: 512 };
 }
 
+/** Between two drawings while text streams, in milliseconds: the page shares its cores with the engine. */
+const STREAM_FRAME = 45;
+
 /**
- * Holds the state and tells who listens, once a frame, however many changes there were.
+ * Holds the state and tells who listens, once a frame, however many changes there were; less often while text streams.
  * @param {State} state
  */
 export function createStore(state) {
   /** @type {((state: State) => void)[]} */
   const listeners = [];
   let due = false;
+  let told = 0;
 
-  function tell() {
+  /** @param {number} now  milliseconds */
+  function tell(now) {
+    if (state.streaming && now - told < STREAM_FRAME) return void requestAnimationFrame(tell);
+    told = now;
     due = false;
     for (const listener of listeners) listener(state);
   }
