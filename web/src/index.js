@@ -1,0 +1,118 @@
+import { buildId } from '../dist/build-id.js';
+import { Engine } from './engine.js';
+import { abortError, checkOptions, HeadlightError } from './errors.js';
+import { chooseVariant, detect, features } from './features.js';
+import { checkOverflow, Model } from './model.js';
+import { kvPlan } from './plan.js';
+import { describeSource, throwIfAborted } from './source.js';
+
+const LOAD_OPTIONS = [
+  'threads',
+  'context',
+  'kv',
+  'precision',
+  'variant',
+  'overflow',
+  'sha256',
+  'headers',
+  'assets',
+  'maxMemory',
+  'template',
+  'signal',
+  'onProgress',
+];
+
+/**
+ * @param {unknown} value
+ * @param {readonly string[]} known
+ * @param {string} name
+ */
+function checkChoice(value, known, name) {
+  if (!known.includes(/** @type {string} */ (value))) {
+    throw new HeadlightError('BAD_ARGUMENT', `load: ${name} is "${value}"; there are ${known.join(', ')}`);
+  }
+}
+
+/**
+ * @param {import('./types.js').LoadOptions} options
+ * @returns {object} what the worker gets
+ */
+function workerOptions(options) {
+  checkOptions(options, LOAD_OPTIONS, 'load');
+  const {
+    kv = 'f16',
+    precision = 'fast',
+    overflow = 'stop',
+    sha256,
+    assets,
+    maxMemory,
+    template,
+    context,
+  } = options;
+  checkChoice(kv, ['f32', 'f16', 'q8_0'], 'kv');
+  checkChoice(precision, ['fast', 'high'], 'precision');
+  checkOverflow(overflow, 'load');
+  if (sha256 !== undefined && !/^[0-9a-f]{64}$/i.test(sha256)) {
+    throw new HeadlightError('BAD_ARGUMENT', 'load: sha256 must be 64 hexadecimal digits');
+  }
+  if (maxMemory !== undefined && !(maxMemory > 0)) {
+    throw new HeadlightError('BAD_ARGUMENT', `load: maxMemory is ${maxMemory}, must be a number of bytes`);
+  }
+  const { variant, threads } = chooseVariant(options);
+  const base = globalThis.document?.baseURI ?? import.meta.url;
+  return {
+    buildId,
+    variant,
+    threads,
+    context,
+    kv,
+    precision,
+    overflow,
+    sha256,
+    maxMemory,
+    template,
+    assets: assets === undefined ? undefined : new URL(assets, base).href.replace(/\/?$/, '/'),
+    reasons: options.variant === undefined ? detect().reasons : [],
+  };
+}
+
+/**
+ * Loads a model into a worker of its own.
+ * @param {import('./types.js').Source} source
+ * @param {import('./types.js').LoadOptions} [options]
+ * @returns {Promise<Model>}
+ * @throws {HeadlightError} BAD_FORMAT, UNSUPPORTED, TRUNCATED, NO_MEMORY, NETWORK, NOT_FOUND, CHECKSUM, BAD_ARGUMENT,
+ *   WORKER_LOST, BUILD_MISMATCH; AbortError when the signal aborts. Memory is given back in every case.
+ */
+export async function load(source, options = {}) {
+  const forWorker = workerOptions(options);
+  const { signal, onProgress } = options;
+  throwIfAborted(signal, 'load');
+  const { spec, pieces } = describeSource(source, options.headers);
+  const iterator = pieces?.[Symbol.asyncIterator]();
+  const engine = new Engine();
+  const stop = () => engine.end(/** @type {any} */ (abortError('load')));
+  signal?.addEventListener('abort', stop);
+  try {
+    const call = engine.call(
+      'load',
+      { spec, options: forWorker },
+      {
+        onEvent: (event, data) => {
+          if (event === 'pull' && iterator) void engine.pump(call.id, iterator);
+          else if (event === 'progress') onProgress?.(data);
+        },
+      },
+    );
+    return new Model(engine, await call.done);
+  } catch (error) {
+    engine.end(/** @type {any} */ (error));
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', stop);
+    void iterator?.return?.(undefined)?.catch?.(() => {});
+  }
+}
+
+export { buildId, features, HeadlightError, kvPlan };
+export { Generation, Model, Session } from './model.js';

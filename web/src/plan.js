@@ -1,0 +1,66 @@
+import { HeadlightError } from './errors.js';
+
+/** Positions that the cache takes at a time, for each layer. */
+export const BLOCK_POSITIONS = 64;
+
+/**
+ * Bytes of one cached row of n values.
+ * @param {number} n
+ * @param {import('./types.js').KvType} type
+ * @returns {number}
+ */
+function rowBytes(n, type) {
+  if (type === 'f32') return 4 * n;
+  if (type === 'f16') return 2 * n;
+  if (n % 32 !== 0) {
+    throw new HeadlightError(
+      'BAD_ARGUMENT',
+      `q8_0 caches rows in blocks of 32 values, and a row here has ${n}: take f16 or f32`,
+    );
+  }
+  return (n / 32) * 34;
+}
+
+/**
+ * Bytes of one position in one layer: keys and values of every cached head; for MLA the latent and the rope part, once.
+ * @param {import('./types.js').KvShape} shape
+ * @param {import('./types.js').KvType} type
+ * @returns {number}
+ */
+function positionBytes(shape, type) {
+  if (shape.rank) {
+    const rope = shape.ropeDim ?? 0;
+    if (type === 'q8_0') return rowBytes(shape.rank, type) + 2 * rope;
+    return rowBytes(shape.rank + rope, type);
+  }
+  const { kvHeads, keyDim } = shape;
+  return kvHeads * (rowBytes(keyDim, type) + rowBytes(shape.valueDim ?? keyDim, type));
+}
+
+/**
+ * What a KV cache takes: rows in use, without the rounding up to blocks.
+ * A layer with a window holds min(positions, window) rows.
+ * @param {import('./types.js').KvShape} shape
+ * @param {number} positions
+ * @param {import('./types.js').KvType} [type] default f16
+ * @returns {{ bytesPerToken: number, bytes: number, perLayer: number[] }} bytes; bytesPerToken is one more position in
+ *   every layer, before any window is full
+ * @throws {HeadlightError} BAD_ARGUMENT
+ */
+export function kvPlan(shape, positions, type = 'f16') {
+  if (!['f32', 'f16', 'q8_0'].includes(type)) {
+    throw new HeadlightError('BAD_ARGUMENT', `kvPlan: type is "${type}"; there are f32, f16, q8_0`);
+  }
+  if (!Number.isInteger(positions) || positions < 0) {
+    throw new HeadlightError(
+      'BAD_ARGUMENT',
+      `kvPlan: positions is ${positions}, must be a whole number, 0 or more`,
+    );
+  }
+  const row = positionBytes(shape, type);
+  const perLayer = Array.from({ length: shape.layers }, (_, layer) => {
+    const windowed = shape.window && (shape.windowed?.[layer] ?? true);
+    return row * (windowed ? Math.min(positions, /** @type {number} */ (shape.window)) : positions);
+  });
+  return { bytesPerToken: row * shape.layers, bytes: perLayer.reduce((a, b) => a + b, 0), perLayer };
+}

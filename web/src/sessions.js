@@ -1,0 +1,169 @@
+import { abortError, HeadlightError } from './errors.js';
+import { BLOCK_POSITIONS } from './plan.js';
+import { CHUNK } from './wasm.js';
+import { yieldTurn } from './env.js';
+
+/**
+ * Someone who is told of every evaluated chunk.
+ * @typedef {object} Watcher
+ * @property {number[]} layers whose attention is wanted
+ * @property {(step: import('./types.js').Step, transfer: ArrayBuffer[]) => Promise<void>} tell resolves when there is room for more
+ */
+
+/** The worker's half of a session: a core session, the tokens it holds, who watches, and an order of calls. */
+export class WorkerSession {
+  /**
+   * @param {import('./wasm.js').Core} core
+   * @param {{ context: number, kv: import('./types.js').KvType, overflow: import('./types.js').Overflow }} options
+   */
+  constructor(core, { context, kv, overflow }) {
+    this.core = core;
+    this.context = context;
+    this.kv = kv;
+    this.overflow = overflow;
+    this.inner = core.session(context, kv);
+    /** Tokens in the cache, by position. @type {number[]} */
+    this.tokens = [];
+    /** @type {Set<Watcher>} */
+    this.watchers = new Set();
+    /** @type {Map<number, number>} layers to how many watch */
+    this.watched = new Map();
+    this.closed = false;
+    /** @type {Promise<unknown>} */
+    this.last = Promise.resolve();
+  }
+
+  get length() {
+    return this.tokens.length;
+  }
+
+  /**
+   * Runs calls one after the other, in the order they came.
+   * @template T
+   * @param {() => Promise<T>} call
+   * @returns {Promise<T>}
+   */
+  inOrder(call) {
+    const run = this.last.then(() => {
+      if (this.closed) throw new HeadlightError('DISPOSED', 'The session was disposed');
+      return call();
+    });
+    this.last = run.catch(() => {});
+    return run;
+  }
+
+  /**
+   * Evaluates tokens, a chunk at a time; other sessions and messages get their turn in between.
+   * @param {Int32Array} tokens
+   * @param {AbortSignal} signal
+   * @returns {Promise<void>}
+   * @throws {HeadlightError | DOMException} CONTEXT_FULL before anything is evaluated; AbortError after whole chunks
+   */
+  async feed(tokens, signal) {
+    this.checkTokens(tokens);
+    const room = this.context - this.length;
+    if (tokens.length > room) {
+      throw new HeadlightError(
+        'CONTEXT_FULL',
+        `${tokens.length} tokens do not fit: the context has ${this.context} positions, ${this.length} are used. ` +
+          'Shorten the text, or load with a larger context',
+      );
+    }
+    for (let at = 0; at < tokens.length; at += CHUNK) {
+      if (at > 0) await yieldTurn();
+      if (signal.aborted) throw abortError('feed');
+      await this.step(tokens.subarray(at, at + CHUNK));
+    }
+  }
+
+  /** @param {Int32Array} tokens */
+  checkTokens(tokens) {
+    const { nVocab } = this.core.info();
+    tokens.forEach((id, i) => {
+      if (id < 0 || id >= nVocab) {
+        throw new HeadlightError('BAD_ARGUMENT', `token ${i} is ${id}; ids are 0 to ${nVocab - 1}`);
+      }
+    });
+  }
+
+  /**
+   * Evaluates at most CHUNK tokens and tells the watchers.
+   * @param {Int32Array} tokens
+   */
+  async step(tokens) {
+    const position = this.length;
+    this.inner.feed(tokens);
+    for (const id of tokens) this.tokens.push(id);
+    for (const watcher of [...this.watchers]) {
+      /** @type {import('./types.js').Step} */
+      const step = { position, tokens: tokens.slice(), attention: {}, cache: this.cache() };
+      /** @type {ArrayBuffer[]} */
+      const transfer = [];
+      for (const layer of watcher.layers) {
+        const map = this.inner.read('attn_prob', layer);
+        if (!map) continue;
+        step.attention[layer] = map;
+        transfer.push(/** @type {ArrayBuffer} */ (map.data.buffer));
+      }
+      await watcher.tell(step, transfer);
+    }
+  }
+
+  /** @param {number} n positions to keep */
+  rewind(n) {
+    if (!Number.isInteger(n) || n < 0 || n > this.length) {
+      throw new HeadlightError('BAD_ARGUMENT', `rewind: ${n} is not a length from 0 to ${this.length}`);
+    }
+    this.inner.rewind(n);
+    this.tokens.length = n;
+  }
+
+  /**
+   * Makes the cache begin with a prompt: what it holds of it stays, but for the last token, whose logits are wanted.
+   * @param {Int32Array} prompt
+   * @returns {number} positions that stay
+   */
+  reuse(prompt) {
+    let same = 0;
+    const most = Math.min(this.length, prompt.length - 1);
+    while (same < most && this.tokens[same] === prompt[same]) same++;
+    this.rewind(same);
+    return same;
+  }
+
+  /** @returns {import('./types.js').CacheStats} by the allocator's count */
+  cache() {
+    const { positions, used, reserved, shared } = this.inner.cache(-1);
+    const perLayer = Array.from({ length: this.core.info().nLayer }, (_, layer) => {
+      const c = this.inner.cache(layer);
+      return { positions: c.positions, used: c.used, reserved: c.reserved, shared: c.shared };
+    });
+    return { type: this.kv, positions, used, reserved, shared, perLayer, blockPositions: BLOCK_POSITIONS };
+  }
+
+  /**
+   * @param {Watcher} watcher
+   * @returns {() => void} ends it
+   */
+  watch(watcher) {
+    for (const layer of watcher.layers) {
+      const n = this.watched.get(layer) ?? 0;
+      if (n === 0) this.inner.tap('attn_prob', layer, true);
+      this.watched.set(layer, n + 1);
+    }
+    this.watchers.add(watcher);
+    return () => {
+      if (!this.watchers.delete(watcher) || this.closed) return;
+      for (const layer of watcher.layers) {
+        const n = (this.watched.get(layer) ?? 1) - 1;
+        if (n === 0) this.inner.tap('attn_prob', layer, false);
+        this.watched.set(layer, n);
+      }
+    };
+  }
+
+  close() {
+    this.closed = true;
+    this.inner.free();
+  }
+}

@@ -1,0 +1,613 @@
+import { codeOfStatus, HeadlightError } from './errors.js';
+
+/** The C API of core/include/headlight.h as JavaScript: pointers, heap views and struct layouts live here alone. */
+
+/** Linear memory is asked for in parts below 2 GiB: sbrk takes a signed number. */
+const RESERVE_PART = 2 ** 30;
+
+/** @type {readonly import('./types.js').KvType[]} */
+export const KV_TYPES = ['f32', 'f16', 'q8_0'];
+const KINDS = /** @type {const} */ (['MHA', 'GQA', 'MQA', 'MLA']);
+/** Of hl_tap. */
+export const TAPS = /** @type {const} */ ({
+  embd: 0,
+  attn_norm: 1,
+  q: 2,
+  k: 3,
+  v: 4,
+  attn_prob: 5,
+  attn_out: 6,
+  ffn_norm: 7,
+  ffn_out: 8,
+  layer_out: 9,
+  final_norm: 10,
+  logits: 11,
+  router: 12,
+});
+/** Flags of hl_tokenize and hl_detokenizer_new. */
+export const SPECIAL = 1;
+export const BOS = 2;
+/** HL_CHUNK: positions that are evaluated together. */
+export const CHUNK = 64;
+
+/** Fields of struct hl_info in order: 22 int32, then doubles from byte 88 on. */
+const INFO_INTS = /** @type {const} */ ([
+  'nLayer',
+  'nHead',
+  'nHeadKv',
+  'nEmbd',
+  'nFf',
+  'nVocab',
+  'nCtxTrain',
+  'dHeadK',
+  'dHeadV',
+  'kvLoraRank',
+  'dRope',
+  'nExpert',
+  'nExpertUsed',
+  'attention',
+  'bos',
+  'eos',
+  'eot',
+  'unk',
+  'pad',
+  'addBos',
+  'addEos',
+  'slidingWindow',
+]);
+const INFO_DOUBLES = /** @type {const} */ (['nParams', 'fileBytes', 'packedBytes', 'stagingBytes']);
+const INFO_BYTES = 88 + 8 * INFO_DOUBLES.length;
+const MEMORY_FIELDS = /** @type {const} */ (['weights', 'cache', 'scratch', 'tokenizer', 'peak']);
+const CACHE_FIELDS = /** @type {const} */ (['positions', 'blocks', 'used', 'reserved', 'shared']);
+const SAMPLER_BYTES = 52;
+
+/**
+ * @typedef {Record<typeof INFO_INTS[number] | typeof INFO_DOUBLES[number], number>} CoreInfo
+ * @typedef {Record<typeof CACHE_FIELDS[number], number>} CoreCache
+ * @typedef {string | number | boolean | null} MetaScalar
+ *
+ * @typedef {object} SamplerParams values that switch a step off: 1, 0, 1, 0, 1, 1, 0, 0, 0
+ * @property {number} temperature
+ * @property {number} topK
+ * @property {number} topP
+ * @property {number} minP
+ * @property {number} typicalP
+ * @property {number} repeatPenalty
+ * @property {number} repeatLastN
+ * @property {number} frequencyPenalty
+ * @property {number} presencePenalty
+ * @property {number} seed
+ * @property {Record<number, number>} logitBias
+ */
+
+/** One wasm instance and its model. All calls from one thread. */
+export class Core {
+  /** @type {Uint8Array | undefined} */
+  #bytes;
+  /** @type {DataView | undefined} */
+  #view;
+
+  /**
+   * @param {any} module what the glue gives
+   * @param {WebAssembly.Memory} memory
+   */
+  constructor(module, memory) {
+    this.module = module;
+    this.memory = memory;
+    this.model = 0;
+    this.encoder = new TextEncoder();
+    this.decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+    /** @type {CoreInfo | undefined} */
+    this.known = undefined;
+    /** 64 bytes for results by pointer. */
+    this.out = this.alloc(INFO_BYTES);
+  }
+
+  /** All of linear memory; good until the next call. */
+  get bytes() {
+    if (this.#bytes?.buffer !== this.memory.buffer) this.#bytes = new Uint8Array(this.memory.buffer);
+    return this.#bytes;
+  }
+
+  get view() {
+    if (this.#view?.buffer !== this.memory.buffer) this.#view = new DataView(this.memory.buffer);
+    return this.#view;
+  }
+
+  /**
+   * @param {number} size bytes
+   * @returns {number} pointer
+   */
+  alloc(size) {
+    const pointer = this.module._malloc(size) >>> 0;
+    if (pointer === 0) {
+      throw new HeadlightError('NO_MEMORY', `Linear memory is used up: ${size} bytes more were asked for`);
+    }
+    return pointer;
+  }
+
+  /** @param {number} pointer */
+  free(pointer) {
+    this.module._free(pointer);
+  }
+
+  /**
+   * @param {number} pointer
+   * @param {number} n
+   * @returns {string} copied first: decoders refuse views on shared memory
+   */
+  text(pointer, n) {
+    return this.decoder.decode(this.bytes.slice(pointer, pointer + n));
+  }
+
+  /** @param {number} pointer to a terminated string */
+  cstring(pointer) {
+    const p = pointer >>> 0;
+    return p === 0 ? '' : this.text(p, this.bytes.indexOf(0, p) - p);
+  }
+
+  buildId() {
+    return this.cstring(this.module._hl_build_id());
+  }
+
+  /** The error of the last call that failed. */
+  error() {
+    const code = codeOfStatus(this.module._hl_error_code());
+    const message = this.cstring(this.module._hl_error());
+    return new HeadlightError(code, message || `the core refused with ${code}`);
+  }
+
+  /**
+   * @param {number} status an hl_status, or a count
+   * @returns {number} the count
+   */
+  check(status) {
+    if (status < 0) {
+      throw new HeadlightError(
+        codeOfStatus(status),
+        this.cstring(this.module._hl_error()) || `status ${status}`,
+      );
+    }
+    return status;
+  }
+
+  /**
+   * @param {number} pointer
+   * @returns {number} not 0
+   */
+  checkPointer(pointer) {
+    if (pointer === 0) throw this.error();
+    return pointer >>> 0;
+  }
+
+  /**
+   * @template T
+   * @param {ArrayBufferView} data put into linear memory for the time of the call
+   * @param {(pointer: number) => T} call
+   * @returns {T}
+   */
+  with(data, call) {
+    const pointer = this.alloc(Math.max(1, data.byteLength));
+    try {
+      this.bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), pointer);
+      return call(pointer);
+    } finally {
+      this.free(pointer);
+    }
+  }
+
+  /**
+   * @param {number} pointer
+   * @param {number} n
+   */
+  floats(pointer, n) {
+    return new Float32Array(this.memory.buffer, pointer, n).slice();
+  }
+
+  /**
+   * @param {number} threads
+   * @param {number} precision an hl_precision
+   */
+  start(threads, precision) {
+    this.model = this.checkPointer(this.module._hl_model_new(threads, precision));
+  }
+
+  /** Bytes of linear memory now. */
+  get size() {
+    return this.memory.buffer.byteLength;
+  }
+
+  /**
+   * Makes linear memory large enough for size more bytes, or says at once that it cannot be.
+   * @param {number} size
+   * @returns {boolean}
+   */
+  reserve(size) {
+    /** @type {number[]} */
+    const parts = [];
+    let ok = true;
+    for (let left = size; left > 0 && ok; left -= RESERVE_PART) {
+      const pointer = this.module._malloc(Math.min(left, RESERVE_PART)) >>> 0;
+      if (pointer === 0) ok = false;
+      else parts.push(pointer);
+    }
+    for (const pointer of parts.reverse()) this.free(pointer);
+    return ok;
+  }
+
+  // ---- loading
+
+  /**
+   * Gives the core the next bytes of the file: each is written once, to where the core wants it.
+   * @param {Uint8Array} piece
+   * @returns {boolean} false when the file is complete and the rest is not needed
+   */
+  push(piece) {
+    for (let at = 0; at < piece.length;) {
+      const pointer = this.checkPointer(this.module._hl_model_window(this.model, this.out));
+      const room = this.view.getUint32(this.out, true);
+      if (room === 0) return false;
+      const n = Math.min(room, piece.length - at);
+      this.bytes.set(piece.subarray(at, at + n), pointer);
+      this.check(this.module._hl_model_commit(this.model, n));
+      at += n;
+    }
+    return true;
+  }
+
+  finish() {
+    this.check(this.module._hl_model_finish(this.model));
+  }
+
+  hasHeader() {
+    return Boolean(this.module._hl_model_has_header(this.model));
+  }
+
+  /** Throws where the header does not bind to a runnable model. */
+  checkModel() {
+    this.check(this.module._hl_model_check(this.model));
+  }
+
+  /** @returns {CoreInfo} */
+  info() {
+    if (this.known) return this.known;
+    this.check(this.module._hl_model_info(this.model, this.out));
+    const out = /** @type {CoreInfo} */ ({});
+    INFO_INTS.forEach((name, i) => (out[name] = this.view.getInt32(this.out + 4 * i, true)));
+    INFO_DOUBLES.forEach((name, i) => (out[name] = this.view.getFloat64(this.out + 88 + 8 * i, true)));
+    return (this.known = out);
+  }
+
+  /** @returns {'MHA' | 'GQA' | 'MQA' | 'MLA'} */
+  kind() {
+    return KINDS[this.info().attention];
+  }
+
+  architecture() {
+    return this.cstring(this.module._hl_model_arch(this.model));
+  }
+
+  /** @returns {import('./types.js').MemoryUse} */
+  memoryUse() {
+    this.module._hl_model_memory(this.model, this.out);
+    const out = /** @type {import('./types.js').MemoryUse} */ ({ wasm: this.size });
+    MEMORY_FIELDS.forEach((name, i) => (out[name] = this.view.getUint32(this.out + 4 * i, true)));
+    return out;
+  }
+
+  // ---- metadata
+
+  metaCount() {
+    return this.module._hl_meta_count(this.model);
+  }
+
+  /** @param {number} i */
+  metaKey(i) {
+    const p = this.module._hl_meta_key(this.model, i, this.out) >>> 0;
+    return this.text(p, this.view.getUint32(this.out, true));
+  }
+
+  /** @param {number} i @returns {number} elements of an array, -1 for a single value */
+  metaLength(i) {
+    return this.module._hl_meta_length(this.model, i);
+  }
+
+  /** @param {number} i @returns {number} an hl_meta_type; of an array, of its elements */
+  metaType(i) {
+    return this.module._hl_meta_value_type(this.model, i);
+  }
+
+  /**
+   * @param {number} i
+   * @param {number} [j] element of an array
+   * @returns {MetaScalar}
+   */
+  metaValue(i, j = 0) {
+    const type = this.metaType(i);
+    if (type === 8) {
+      const p = this.module._hl_meta_string(this.model, i, j, this.out) >>> 0;
+      return p === 0 ? null : this.text(p, this.view.getUint32(this.out, true));
+    }
+    const number = this.module._hl_meta_number(this.model, i, j);
+    if (type === 7) return number !== 0;
+    return type === 9 ? null : number;
+  }
+
+  /**
+   * @param {string} key
+   * @returns {MetaScalar | undefined} a single value; undefined when the file has no such key
+   */
+  meta(key) {
+    const bytes = this.encoder.encode(key);
+    const i = this.with(bytes, (p) => this.module._hl_meta_find(this.model, p, bytes.length));
+    return i < 0 ? undefined : this.metaValue(i);
+  }
+
+  /** @returns {{ name: string, type: string, dims: number[], bytes: number }[]} */
+  tensors() {
+    const n = this.module._hl_tensor_count(this.model);
+    return Array.from({ length: n }, (_, i) => {
+      const p = this.module._hl_tensor_name(this.model, i, this.out) >>> 0;
+      const name = this.text(p, this.view.getUint32(this.out, true));
+      const nDims = this.module._hl_tensor_dims(this.model, i, this.out);
+      const dims = Array.from({ length: nDims }, (_unused, d) => this.view.getInt32(this.out + 4 * d, true));
+      const type = this.cstring(this.module._hl_tensor_type(this.model, i));
+      return { name, type, dims, bytes: this.module._hl_tensor_bytes(this.model, i) };
+    });
+  }
+
+  // ---- tokenizer
+
+  /**
+   * @param {string} text
+   * @param {number} flags SPECIAL, BOS
+   * @returns {Int32Array}
+   */
+  tokenize(text, flags) {
+    const bytes = this.encoder.encode(text);
+    return this.with(bytes, (p) => {
+      let room = bytes.length + 8;
+      for (;;) {
+        const ids = this.alloc(4 * room);
+        try {
+          const n = this.check(this.module._hl_tokenize(this.model, p, bytes.length, flags, ids, room));
+          if (n <= room) return new Int32Array(this.memory.buffer, ids, n).slice();
+          room = n;
+        } finally {
+          this.free(ids);
+        }
+      }
+    });
+  }
+
+  /**
+   * @param {number} id
+   * @returns {string} of one token; half a character becomes U+FFFD
+   */
+  tokenText(id) {
+    const p = this.checkPointer(this.module._hl_token_text(this.model, id, this.out));
+    return this.text(p, this.view.getUint32(this.out, true));
+  }
+
+  /** @param {number} id */
+  isEnd(id) {
+    return Boolean(this.module._hl_token_is_end(this.model, id));
+  }
+
+  /** @param {number} id */
+  isControl(id) {
+    return Boolean(this.module._hl_token_is_control(this.model, id));
+  }
+
+  /** @param {number} flags SPECIAL */
+  detokenizer(flags) {
+    const d = this.checkPointer(this.module._hl_detokenizer_new(this.model, flags));
+    return {
+      /** @param {number} id */
+      push: (id) => {
+        const p = this.checkPointer(this.module._hl_detokenizer_push(d, id, this.out));
+        return this.text(p, this.view.getUint32(this.out, true));
+      },
+      flush: () => {
+        const p = this.checkPointer(this.module._hl_detokenizer_flush(d, this.out));
+        return this.text(p, this.view.getUint32(this.out, true));
+      },
+      free: () => this.module._hl_detokenizer_free(d),
+    };
+  }
+
+  // ---- sessions and samplers
+
+  /**
+   * @param {number} positions
+   * @param {import('./types.js').KvType} type
+   */
+  session(positions, type) {
+    const kv = KV_TYPES.indexOf(type);
+    return new CoreSession(this, this.checkPointer(this.module._hl_session_new(this.model, positions, kv)));
+  }
+
+  /** @param {SamplerParams} params */
+  sampler(params) {
+    return new CoreSampler(this, params);
+  }
+
+  /**
+   * @param {number} logits pointer
+   * @param {number} n
+   * @param {number} id
+   * @param {number} k
+   * @returns {{ logprob: number, top: [number, number][] }} natural logarithms; top is [id, logprob], best first
+   */
+  topLogprobs(logits, n, id, k) {
+    const room = Math.min(k, n);
+    const at = this.alloc(Math.max(8, 8 * room));
+    try {
+      const logprob = this.module._hl_top_logprobs(logits, n, id, room, at, at + 4 * room);
+      const { view } = this;
+      /** @type {[number, number][]} */
+      const top = [];
+      for (let i = 0; i < room; i++) {
+        top.push([view.getInt32(at + 4 * i, true), view.getFloat32(at + 4 * (room + i), true)]);
+      }
+      return { logprob, top };
+    } finally {
+      this.free(at);
+    }
+  }
+}
+
+export class CoreSession {
+  /**
+   * @param {Core} core
+   * @param {number} pointer
+   */
+  constructor(core, pointer) {
+    this.core = core;
+    this.pointer = pointer;
+  }
+
+  get length() {
+    return this.core.module._hl_session_length(this.pointer);
+  }
+
+  /** @param {Int32Array} tokens */
+  feed(tokens) {
+    const { core } = this;
+    core.with(tokens, (p) => core.check(core.module._hl_feed(this.pointer, p, tokens.length)));
+  }
+
+  /** @returns {number} pointer to n_vocab floats, 0 when there are none */
+  get logitsPointer() {
+    return this.core.module._hl_logits(this.pointer) >>> 0;
+  }
+
+  /** @returns {Float32Array} a copy, [n_vocab] */
+  logits() {
+    const p = this.logitsPointer;
+    if (p === 0)
+      throw new HeadlightError(
+        'BAD_STATE',
+        'The session has no logits: nothing was fed since it was rewound',
+      );
+    return this.core.floats(p, this.core.info().nVocab);
+  }
+
+  /** @param {number} n positions to keep */
+  rewind(n) {
+    this.core.check(this.core.module._hl_session_rewind(this.pointer, n));
+  }
+
+  /**
+   * @param {number} layer -1: all
+   * @returns {CoreCache}
+   */
+  cache(layer) {
+    const { core } = this;
+    core.check(core.module._hl_session_cache(this.pointer, layer, core.out));
+    const out = /** @type {CoreCache} */ ({});
+    CACHE_FIELDS.forEach((name, i) => (out[name] = core.view.getUint32(core.out + 4 * i, true)));
+    return out;
+  }
+
+  /**
+   * @param {keyof typeof TAPS} tap
+   * @param {number} layer
+   * @param {boolean} on
+   */
+  tap(tap, layer, on) {
+    this.core.check(this.core.module._hl_tap_set(this.pointer, TAPS[tap], layer, on ? 1 : 0));
+  }
+
+  /**
+   * @param {keyof typeof TAPS} tap
+   * @param {number} [layer]
+   * @returns {{ heads: number, rows: number, cols: number, data: Float32Array } | undefined} a copy of the last chunk's
+   */
+  read(tap, layer = 0) {
+    const { core } = this;
+    const p = core.module._hl_tap_read(this.pointer, TAPS[tap], layer, core.out) >>> 0;
+    if (p === 0) return undefined;
+    const [heads, rows, cols] = [0, 4, 8].map((o) => core.view.getInt32(core.out + o, true));
+    return { heads, rows, cols, data: core.floats(p, heads * rows * cols) };
+  }
+
+  free() {
+    if (this.pointer) this.core.module._hl_session_free(this.pointer);
+    this.pointer = 0;
+  }
+}
+
+export class CoreSampler {
+  /**
+   * @param {Core} core
+   * @param {SamplerParams} p
+   */
+  constructor(core, p) {
+    this.core = core;
+    const bias = Object.entries(p.logitBias);
+    const at = core.alloc(SAMPLER_BYTES + 8 * bias.length);
+    const { view } = core;
+    const ids = at + SAMPLER_BYTES;
+    const values = ids + 4 * bias.length;
+    const floats = { 0: p.temperature, 8: p.topP, 12: p.minP, 16: p.typicalP, 20: p.repeatPenalty };
+    for (const [o, v] of Object.entries(floats)) view.setFloat32(at + Number(o), v, true);
+    view.setInt32(at + 4, p.topK, true);
+    view.setInt32(at + 24, p.repeatLastN, true);
+    view.setFloat32(at + 28, p.frequencyPenalty, true);
+    view.setFloat32(at + 32, p.presencePenalty, true);
+    view.setUint32(at + 36, p.seed, true);
+    view.setInt32(at + 40, bias.length, true);
+    view.setUint32(at + 44, ids, true);
+    view.setUint32(at + 48, values, true);
+    bias.forEach(([id, value], i) => {
+      view.setInt32(ids + 4 * i, Number(id), true);
+      view.setFloat32(values + 4 * i, value, true);
+    });
+    try {
+      this.pointer = core.checkPointer(core.module._hl_sampler_new(at));
+    } finally {
+      core.free(at);
+    }
+  }
+
+  /** @param {number} id */
+  accept(id) {
+    this.core.check(this.core.module._hl_sampler_accept(this.pointer, id));
+  }
+
+  /**
+   * @param {number} logits pointer
+   * @param {number} n
+   * @returns {number} a token id
+   */
+  sample(logits, n) {
+    return this.core.check(this.core.module._hl_sampler_sample(this.pointer, logits, n));
+  }
+
+  /**
+   * @param {Float32Array} logits
+   * @param {number} draws
+   * @returns {{ probs: Float32Array, tokens: number[] }}
+   */
+  distribution(logits, draws) {
+    const { core } = this;
+    const n = logits.length;
+    return core.with(logits, (p) => {
+      const out = core.alloc(4 * n);
+      try {
+        core.check(core.module._hl_sampler_probs(this.pointer, p, n, out));
+        const probs = core.floats(out, n);
+        const tokens = Array.from({ length: draws }, () => this.sample(p, n));
+        return { probs, tokens };
+      } finally {
+        core.free(out);
+      }
+    });
+  }
+
+  free() {
+    if (this.pointer) this.core.module._hl_sampler_free(this.pointer);
+    this.pointer = 0;
+  }
+}

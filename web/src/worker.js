@@ -1,0 +1,273 @@
+import { buildId } from '../dist/build-id.js';
+import { Chat, RAW_PROMPT } from './chat.js';
+import { isNode, nodeModule } from './env.js';
+import { abortError, HeadlightError, toPlain } from './errors.js';
+import { Answer } from './generate.js';
+import { openCore } from './instance.js';
+import { contextOf, loadInto, planMemory } from './loader.js';
+import { WorkerSession } from './sessions.js';
+import { openSource, Pump } from './source.js';
+import { BOS, KV_TYPES, SPECIAL } from './wasm.js';
+import { describeModel } from './describe.js';
+
+/**
+ * The worker's half: one wasm instance, its model and sessions. Requests come as { id, method, args } and are answered
+ * with { id, result } or { id, error }, and in between with { id, event }. A request is stopped by { id, abort }.
+ * Events wait when the page has not said { id, credit } for WINDOW of them: a slow reader slows the engine.
+ */
+const WINDOW = 16;
+
+/** @type {{ postMessage: (message: any, transfer?: any[]) => void }} */
+const port = isNode
+  ? /** @type {any} */ (nodeModule('worker_threads').parentPort)
+  : /** @type {any} */ (globalThis);
+
+/** @type {import('./wasm.js').Core | undefined} */
+let core;
+/** @type {Chat | undefined} */
+let chat;
+/** What sessions get when they ask for nothing. */
+let defaults = {
+  context: 0,
+  kv: /** @type {import('./types.js').KvType} */ ('f16'),
+  overflow: /** @type {import('./types.js').Overflow} */ ('stop'),
+};
+/** @type {Map<number, WorkerSession>} */
+const sessions = new Map();
+let lastSession = 0;
+
+/** A request that is being worked on. */
+class Request {
+  /** @param {number} id */
+  constructor(id) {
+    this.id = id;
+    this.controller = new AbortController();
+    this.credit = WINDOW;
+    /** @type {(() => void)[]} */
+    this.waiting = [];
+    this.pump = new Pump(() => this.post('pull', null));
+  }
+
+  get signal() {
+    return this.controller.signal;
+  }
+
+  /**
+   * @param {string} event
+   * @param {unknown} data
+   * @param {any[]} [transfer]
+   */
+  post(event, data, transfer) {
+    port.postMessage({ id: this.id, event, data }, transfer);
+  }
+
+  /**
+   * Posts, and waits while too many are not taken yet.
+   * @param {string} event
+   * @param {unknown} data
+   * @param {any[]} [transfer]
+   */
+  async say(event, data, transfer) {
+    this.credit--;
+    this.post(event, data, transfer);
+    while (this.credit <= 0 && !this.signal.aborted) {
+      await new Promise((resolve) => this.waiting.push(() => resolve(undefined)));
+    }
+  }
+
+  /** @param {number} n */
+  allow(n) {
+    this.credit += n;
+    this.wake();
+  }
+
+  abort() {
+    this.controller.abort();
+    this.wake();
+  }
+
+  wake() {
+    for (const go of this.waiting.splice(0)) go();
+  }
+}
+
+/** @type {Map<number, Request>} */
+const requests = new Map();
+
+/** @returns {import('./wasm.js').Core} */
+function loaded() {
+  if (!core) throw new HeadlightError('BAD_STATE', 'There is no model yet');
+  return core;
+}
+
+/**
+ * @param {number} id
+ * @returns {WorkerSession}
+ */
+function sessionOf(id) {
+  const session = sessions.get(id);
+  if (!session) throw new HeadlightError('DISPOSED', 'The session was disposed');
+  return session;
+}
+
+/** @param {number | undefined} context */
+function checkContext(context) {
+  if (context !== undefined && (!Number.isInteger(context) || context < 1)) {
+    throw new HeadlightError(
+      'BAD_ARGUMENT',
+      `context is ${context}, must be a whole number of positions, 1 or more`,
+    );
+  }
+}
+
+/** What can be asked; each gets its arguments and the request. @type {Record<string, (args: any, request: Request) => Promise<any>>} */
+const methods = {
+  async load({ spec, options }, request) {
+    if (options.buildId !== buildId) {
+      throw new HeadlightError(
+        'BUILD_MISMATCH',
+        `The page's JavaScript is of build ${options.buildId}, the worker's of ${buildId}: an old file is cached; reload`,
+      );
+    }
+    const { variant, threads, precision, maxMemory, assets, kv, context, overflow } = options;
+    checkContext(context);
+    const progress = (/** @type {import('./types.js').Progress} */ p) => request.post('progress', p);
+    progress({ stage: 'start', loaded: 0, total: undefined, bytesPerSecond: 0, fromStore: false });
+    const opening = openCore({ variant, threads, precision, maxMemory, assets });
+    opening.catch(() => {});
+    const source = await openSource(spec, () => request.pump.chunks());
+    const opened = await opening;
+    await loadInto(opened, source, {
+      sha256: options.sha256,
+      onProgress: progress,
+      onHeader: (info) => {
+        opened.checkModel();
+        planMemory(opened, contextOf(info, context), kv);
+      },
+    });
+    core = opened;
+    chat = new Chat(core, options.template);
+    defaults = { context: contextOf(core.info(), context), kv, overflow };
+    const first = new WorkerSession(core, defaults);
+    sessions.set(0, first);
+    return describeModel(core, chat, { ...options, context: defaults.context });
+  },
+
+  async tokenize({ text, special, bos }) {
+    return loaded().tokenize(text, (special ? SPECIAL : 0) | (bos ? BOS : 0));
+  },
+
+  async detokenize({ ids, special }) {
+    const detokenizer = loaded().detokenizer(special ? SPECIAL : 0);
+    try {
+      let text = '';
+      for (const id of ids) text += detokenizer.push(id);
+      return text + detokenizer.flush();
+    } finally {
+      detokenizer.free();
+    }
+  },
+
+  async render({ messages, options }) {
+    loaded();
+    return /** @type {Chat} */ (chat).render(messages, options);
+  },
+
+  async memory() {
+    return loaded().memoryUse();
+  },
+
+  async open({ context = defaults.context, kv = defaults.kv, overflow = defaults.overflow }) {
+    checkContext(context);
+    if (!KV_TYPES.includes(kv))
+      throw new HeadlightError('BAD_ARGUMENT', `kv is "${kv}"; there are f32, f16, q8_0`);
+    const session = new WorkerSession(loaded(), { context, kv, overflow });
+    sessions.set(++lastSession, session);
+    return lastSession;
+  },
+
+  async close({ session }) {
+    const closing = sessions.get(session);
+    if (!closing) return;
+    await closing.inOrder(async () => {
+      sessions.delete(session);
+      closing.close();
+    });
+  },
+
+  async feed({ session, tokens }, request) {
+    const s = sessionOf(session);
+    return s.inOrder(async () => {
+      if (request.signal.aborted) throw abortError('feed');
+      if (tokens.length === 0) throw new HeadlightError('BAD_ARGUMENT', 'feed: there are no tokens');
+      await s.feed(tokens, request.signal);
+      return { logits: s.inner.logits(), length: s.length };
+    });
+  },
+
+  async rewind({ session, length }) {
+    const s = sessionOf(session);
+    return s.inOrder(async () => s.rewind(length));
+  },
+
+  async cache({ session }) {
+    const s = sessionOf(session);
+    return s.inOrder(async () => s.cache());
+  },
+
+  async watch({ session, attention }, request) {
+    const s = sessionOf(session);
+    const end = s.watch({ layers: attention, tell: (step, transfer) => request.say('step', step, transfer) });
+    await new Promise((resolve) => request.signal.addEventListener('abort', resolve));
+    end();
+  },
+
+  async generate({ session, prompt, messages, options }, request) {
+    const s = sessionOf(session);
+    return s.inOrder(async () => {
+      const { addGenerationPrompt, variables } = options;
+      const ids =
+        messages !== undefined
+          ? await /** @type {Chat} */ (chat).encode(messages, { addGenerationPrompt, variables })
+          : typeof prompt === 'string'
+            ? loaded().tokenize(prompt, RAW_PROMPT)
+            : prompt;
+      const answer = new Answer(s, ids, options, request.signal, (chunk) => request.say('chunk', chunk));
+      const result = await answer.run();
+      return { result, length: s.length };
+    });
+  },
+};
+
+/**
+ * @param {number} id
+ * @param {string} method
+ * @param {any} args
+ */
+async function serve(id, method, args) {
+  const request = new Request(id);
+  requests.set(id, request);
+  try {
+    const result = await methods[method](args, request);
+    port.postMessage({ id, result });
+  } catch (error) {
+    // A trap leaves the instance in a state that nobody knows: it must not be used again.
+    if (error instanceof WebAssembly.RuntimeError) port.postMessage({ fatal: error.message });
+    else port.postMessage({ id, error: { ...toPlain(error), length: sessions.get(args?.session)?.length } });
+  } finally {
+    requests.delete(id);
+  }
+}
+
+/** @param {any} message */
+function receive(message) {
+  const request = requests.get(message.id);
+  if (message.method) void serve(message.id, message.method, message.args);
+  else if (message.abort) request?.abort();
+  else if (message.credit) request?.allow(message.credit);
+  else if (message.error) request?.pump.fail(message.error);
+  else if ('piece' in message) request?.pump.give(message.piece);
+}
+
+if (isNode) nodeModule('worker_threads').parentPort?.on('message', receive);
+else globalThis.onmessage = (/** @type {MessageEvent} */ event) => receive(event.data);
