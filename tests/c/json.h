@@ -15,10 +15,10 @@ enum json_type { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSO
 
 struct json {
     enum json_type type;
-    double number;            /* numbers; 0 or 1 for booleans */
-    const char *text;         /* strings: UTF-8, terminated, and n bytes without the terminator (it may hold zeros) */
-    size_t n;                 /* bytes of a string, elements of an array or object */
-    const char *key;          /* name within the object around it */
+    double number;    /* numbers; 0 or 1 for booleans */
+    const char *text; /* strings: UTF-8, terminated, and n bytes without the terminator (it may hold zeros) */
+    size_t n;         /* bytes of a string, elements of an array or object */
+    const char *key;  /* name within the object around it */
     struct json *child, *next; /* first element; next one of the array or object around it */
 };
 
@@ -45,7 +45,8 @@ static inline const struct json *json_at(const struct json *array, size_t i) {
     return v;
 }
 
-/* Numbers, and the strings "inf", "-inf", "nan" that stand for what JSON cannot say; missing when v is neither. */
+/* Numbers, and the strings "inf", "-inf", "nan" that stand for what JSON cannot say; missing when v is
+ * neither. */
 static inline double json_number(const struct json *v, double missing) {
     if (!v) return missing;
     if (v->type == JSON_NUMBER || v->type == JSON_BOOL) return v->number;
@@ -96,7 +97,8 @@ static inline unsigned json_hex4(const char *p) {
     return (unsigned)strtoul(digits, NULL, 16);
 }
 
-/* Decodes the string that starts behind the quote at p, in place; returns what follows it. Lone surrogates become U+FFFD. */
+/* Decodes the string that starts behind the quote at p, in place; returns what follows it. Lone surrogates
+ * become U+FFFD. */
 static inline char *json_string(char *p, size_t *n) {
     char *out = p, *start = p;
     while (*p != '"') {
@@ -179,8 +181,8 @@ static inline char *json_value(struct json_doc *d, char *p, struct json **out) {
     return end;
 }
 
-/* Takes source (malloc'd, terminated). Every value but the first follows a bracket, a comma or a colon, so these bound the
- * number of nodes. */
+/* Takes source (malloc'd, terminated). Every value but the first follows a bracket, a comma or a colon, so
+ * these bound the number of nodes. */
 static inline struct json_doc json_parse(char *source) {
     struct json_doc d = {.source = source, .room = 1};
     for (const char *p = source; *p; p++) d.room += *p == ',' || *p == '[' || *p == '{';

@@ -35,7 +35,8 @@ static int32_t joined(const struct bpe *b, int32_t left, int32_t right) {
     return id;
 }
 
-/* Reads merge i, "left right" in GPT-2's alphabet. One whose parts or result are no tokens can never apply and is left out. */
+/* Reads merge i, "left right" in GPT-2's alphabet. One whose parts or result are no tokens can never apply
+ * and is left out. */
 static void load_merge(struct bpe *b, struct str s, int i) {
     struct bpe_merge *m = &b->merges[i];
     *m = (struct bpe_merge){-1, -1, -1};
@@ -52,11 +53,10 @@ static void load_merge(struct bpe *b, struct str s, int i) {
     b->slots[slot] = (uint32_t)i + 1;
 }
 
-hl_status bpe_load(struct bpe *b, const struct vocab *v, const struct pretokenizer *pre, const struct gguf *g,
-                   int32_t unk) {
+hl_status bpe_load(struct bpe *b, const struct vocab *v, const struct pretokenizer *pre,
+                   const struct gguf *g) {
     b->vocab = v;
     b->pre = pre;
-    b->unk = unk;
     if (pre->nfc) {
         b->nfc = nfc_new(v->mem);
         CHECK(b->nfc, HL_EMEMORY, "tokenizer: no memory for the Unicode tables");
@@ -115,8 +115,9 @@ static hl_status encode_word(void *ctx, const uint8_t *s, size_t n) {
         m->symbols[i] = (struct symbol){i - 1, i + 1 < (int32_t)n ? i + 1 : -1, 1, b->vocab->byte_ids[s[i]]};
     TRY(merger_run(m, s, bpe_merges, b));
     for (int32_t i = 0; i >= 0; i = m->symbols[i].next) {
+        /* A byte without a token is left out, as Hugging Face's tokenizers do: the unknown token would end
+         * the text. */
         if (m->symbols[i].id >= 0) id_list_add(sink->out, m->symbols[i].id);
-        else add_byte(sink->out, b->vocab, b->unk, s[i]);
     }
     return HL_OK;
 }

@@ -13,9 +13,7 @@ struct detokenizer {
     size_t room;
 };
 
-static void restart(struct detokenizer *d) {
-    d->at_start = !(d->flags & HL_CONTINUE);
-}
+static void restart(struct detokenizer *d) { d->at_start = !(d->flags & HL_CONTINUE); }
 
 struct detokenizer *detokenizer_new(struct tokenizer *t, int flags) {
     struct mem *mem = tokenizer_mem(t);

@@ -1,5 +1,5 @@
-/* Private to tokenizer/: the two encoders, byte-level BPE and SentencePiece BPE. Both turn a stretch of text without
- * markers into ids. */
+/* Private to tokenizer/: the two encoders, byte-level BPE and SentencePiece BPE. Both turn a stretch of text
+ * without markers into ids. */
 #ifndef HL_TOKENIZER_ENCODER_H
 #define HL_TOKENIZER_ENCODER_H
 
@@ -19,12 +19,6 @@ static inline void id_list_add(struct id_list *out, int32_t id) {
     out->n++;
 }
 
-/* A byte that has no token of its own becomes the unknown token, or nothing where there is none. */
-static inline void add_byte(struct id_list *out, const struct vocab *v, int32_t unk, uint8_t byte) {
-    int32_t id = v->byte_ids[byte] >= 0 ? v->byte_ids[byte] : unk;
-    if (id >= 0) id_list_add(out, id);
-}
-
 struct bpe_merge {
     int32_t left, right, id; /* tokens */
 };
@@ -37,11 +31,11 @@ struct bpe {
     uint32_t *slots;          /* [n_slots] hash table over (left, right): rank + 1 */
     size_t n_slots;
     int n_merges;
-    int32_t unk;
 };
 
 /* Reads tokenizer.ggml.merges. b is zeroed; free it even on failure. */
-hl_status bpe_load(struct bpe *b, const struct vocab *v, const struct pretokenizer *pre, const struct gguf *g, int32_t unk);
+hl_status bpe_load(struct bpe *b, const struct vocab *v, const struct pretokenizer *pre,
+                   const struct gguf *g);
 void bpe_free(struct bpe *b);
 hl_status bpe_encode(const struct bpe *b, struct merger *m, const uint8_t *s, size_t n, struct id_list *out);
 
@@ -54,8 +48,10 @@ struct spm {
 };
 
 /* Reads tokenizer.ggml.scores. s is zeroed; free it even on failure. */
-hl_status spm_load(struct spm *s, const struct vocab *v, const struct gguf *g, bool space_prefix, int32_t unk);
+hl_status spm_load(struct spm *s, const struct vocab *v, const struct gguf *g, bool space_prefix,
+                   int32_t unk);
 void spm_free(struct spm *s);
-hl_status spm_encode(const struct spm *s, struct merger *m, const uint8_t *text, size_t n, struct id_list *out);
+hl_status spm_encode(const struct spm *s, struct merger *m, const uint8_t *text, size_t n,
+                     struct id_list *out);
 
 #endif

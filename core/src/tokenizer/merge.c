@@ -18,7 +18,8 @@ static hl_status push(struct merger *m, struct pair p) {
         m->heap_room = room;
     }
     int32_t i = m->n_heap++;
-    for (; i > 0 && before(&p, &m->heap[(i - 1) / 2]); i = (i - 1) / 2, m->steps++) m->heap[i] = m->heap[(i - 1) / 2];
+    for (; i > 0 && before(&p, &m->heap[(i - 1) / 2]); i = (i - 1) / 2, m->steps++)
+        m->heap[i] = m->heap[(i - 1) / 2];
     m->heap[i] = p;
     return HL_OK;
 }

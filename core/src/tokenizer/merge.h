@@ -7,7 +7,8 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-/* A stretch of the word that will be one token. It is known by its first byte: symbols[i] begins at byte i. */
+/* A stretch of the word that will be one token. It is known by its first byte: symbols[i] begins at byte
+ * i. */
 struct symbol {
     int32_t prev, next; /* first bytes of the neighbours, -1: none */
     int32_t n;          /* bytes; 0 when merged into the one before, or inside a symbol from the start */
@@ -34,7 +35,8 @@ struct merger {
 typedef bool merges_fn(const void *ctx, const struct symbol *a, const struct symbol *b, const uint8_t *text,
                        uint32_t *order, int32_t *id);
 
-/* Makes room for the symbols of a word of n bytes; the caller then fills those that begin a symbol. HL_EMEMORY. */
+/* Makes room for the symbols of a word of n bytes; the caller then fills those that begin a symbol.
+ * HL_EMEMORY. */
 hl_status merger_reserve(struct merger *m, size_t n);
 
 /* Merges the symbols of text until none fit; the first begins at byte 0. HL_EMEMORY. */

@@ -10,10 +10,15 @@
 enum {
     FIRST_COMBINING = 0x300, /* everything below is composed and starts a character */
     RAW_BYTE = 0x110000,     /* plus a byte that is no valid UTF-8 */
-    HANGUL = 0xac00, LEADS = 0x1100, VOWELS = 0x1161, TAILS = 0x11a7,
-    N_LEADS = 19, N_VOWELS = 21, N_TAILS = 28,
-    MAX_PARTS = 4,           /* longest canonical decomposition */
-    N_SLOTS = 2048,          /* of the compositions' hash table: 964 entries */
+    HANGUL = 0xac00,
+    LEADS = 0x1100,
+    VOWELS = 0x1161,
+    TAILS = 0x11a7,
+    N_LEADS = 19,
+    N_VOWELS = 21,
+    N_TAILS = 28,
+    MAX_PARTS = 4,  /* longest canonical decomposition */
+    N_SLOTS = 2048, /* of the compositions' hash table: 964 entries */
 };
 
 struct decomposition {
@@ -36,7 +41,7 @@ struct nfc {
     struct decomposition decompositions[N_DECOMPOSITIONS]; /* by cp */
     struct combining_run runs[N_COMBINING_RUNS];
     uint16_t slots[N_SLOTS]; /* index + 1 of a decomposition that composes, hashed by its parts */
-    struct mark *marks; /* [room]; in the end the composed text's bytes */
+    struct mark *marks;      /* [room]; in the end the composed text's bytes */
     size_t n_marks, room;
 };
 
@@ -119,7 +124,8 @@ static const struct decomposition *decomposition_of(const struct nfc *f, uint32_
     return f->decompositions[lo].cp == cp ? &f->decompositions[lo] : NULL;
 }
 
-/* Writes the full decomposition of cp into out, at most MAX_PARTS; returns how many. Only the first part decomposes again. */
+/* Writes the full decomposition of cp into out, at most MAX_PARTS; returns how many. Only the first part
+ * decomposes again. */
 static int decompose(const struct nfc *f, uint32_t cp, uint32_t out[MAX_PARTS]) {
     if (cp - HANGUL < N_LEADS * N_VOWELS * N_TAILS) {
         uint32_t i = cp - HANGUL, tail = i % N_TAILS;
@@ -190,7 +196,8 @@ static hl_status decompose_text(struct nfc *f, const uint8_t *s, size_t n) {
     return run < f->n_marks ? sort_marks(f, f->marks + run, f->n_marks - run) : HL_OK;
 }
 
-/* Composes f->marks in place: a mark joins the last starter unless one of its class or above stands between. */
+/* Composes f->marks in place: a mark joins the last starter unless one of its class or above stands
+ * between. */
 static void compose_marks(struct nfc *f) {
     size_t out = 0, starter = SIZE_MAX;
     int last = -1; /* class of the last mark behind the starter, -1: none */
@@ -235,7 +242,8 @@ hl_status nfc_compose(struct nfc *f, const uint8_t *s, size_t n, const uint8_t *
     TRY(reserve(f, mem_size(n, 2))); /* at most 3 parts for a character of 2 bytes */
     TRY(decompose_text(f, s, n));
     compose_marks(f);
-    uint8_t *text = (uint8_t *)f->marks; /* a mark is 8 bytes and gives at most 4: writing stays behind reading */
+    uint8_t *text =
+        (uint8_t *)f->marks; /* a mark is 8 bytes and gives at most 4: writing stays behind reading */
     size_t at = 0;
     for (size_t i = 0; i < f->n_marks; i++) {
         uint32_t cp = f->marks[i].cp;

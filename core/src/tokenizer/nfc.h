@@ -11,8 +11,8 @@ struct nfc;
 struct nfc *nfc_new(struct mem *mem);
 void nfc_free(struct nfc *f);
 
-/* Composes s: [n], valid UTF-8 but for bytes that stay as they are. *out points at s when that is composed already, else at
- * memory of f that is good until the next call. HL_EMEMORY. */
+/* Composes s: [n], valid UTF-8 but for bytes that stay as they are. *out points at s when that is composed
+ * already, else at memory of f that is good until the next call. HL_EMEMORY. */
 hl_status nfc_compose(struct nfc *f, const uint8_t *s, size_t n, const uint8_t **out, size_t *n_out);
 
 #endif

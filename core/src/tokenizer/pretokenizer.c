@@ -1,5 +1,6 @@
-/* Each scanner does what the regular expression in its comment does, as Oniguruma would match it from left to right; what no
- * alternative matches is a piece of its own. Patterns: the tokenizer.json files of the models named. */
+/* Each scanner does what the regular expression in its comment does, as Oniguruma would match it from left to
+ * right; what no alternative matches is a piece of its own. Patterns: the tokenizer.json files of the models
+ * named. */
 #include "tokenizer/pretokenizer.h"
 
 #include <string.h>
@@ -43,9 +44,7 @@ static size_t run_end(const uint8_t *s, size_t n, size_t i, unsigned set, size_t
     return i;
 }
 
-static bool is_newline(uint32_t cp) {
-    return cp == '\r' || cp == '\n';
-}
+static bool is_newline(uint32_t cp) { return cp == '\r' || cp == '\n'; }
 
 static size_t newlines_end(const uint8_t *s, size_t n, size_t i) {
     while (i < n && is_newline(s[i])) i++;
@@ -98,8 +97,8 @@ static size_t split_gpt2(const uint8_t *s, size_t n) {
     return space_piece(s, n);
 }
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max_digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
- * \s+(?!\S)|\s+ */
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max_digits}
+ *     | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ (Llama 3, Qwen 2) */
 static size_t split_letters_first(const uint8_t *s, size_t n, size_t max_digits) {
     size_t k = contraction_any_case(s, n);
     if (k > 0) return k;
@@ -108,17 +107,14 @@ static size_t split_letters_first(const uint8_t *s, size_t n, size_t max_digits)
     if (character_at(s, n, prefix).set & L) return run_end(s, n, prefix, L, n);
     if (first.set & N) return run_end(s, n, 0, N, max_digits);
     size_t skip = first.cp == ' ';
-    if (character_at(s, n, skip).set & NOT_LN_SPACE) return newlines_end(s, n, run_end(s, n, skip, NOT_LN_SPACE, n));
+    if (character_at(s, n, skip).set & NOT_LN_SPACE)
+        return newlines_end(s, n, run_end(s, n, skip, NOT_LN_SPACE, n));
     return newline_or_space_piece(s, n);
 }
 
-static size_t split_llama3(const uint8_t *s, size_t n) {
-    return split_letters_first(s, n, 3);
-}
+static size_t split_llama3(const uint8_t *s, size_t n) { return split_letters_first(s, n, 3); }
 
-static size_t split_qwen2(const uint8_t *s, size_t n) {
-    return split_letters_first(s, n, 1);
-}
+static size_t split_qwen2(const uint8_t *s, size_t n) { return split_letters_first(s, n, 1); }
 
 /* \p{N}{1,max}, and what lies between. */
 static size_t split_digits(const uint8_t *s, size_t n, size_t max) {
@@ -126,13 +122,9 @@ static size_t split_digits(const uint8_t *s, size_t n, size_t max) {
     return i > 0 ? i : run_end(s, n, 0, (1u << UC_CLASSES) - 1 - N, n);
 }
 
-static size_t split_digits1(const uint8_t *s, size_t n) {
-    return split_digits(s, n, 1);
-}
+static size_t split_digits1(const uint8_t *s, size_t n) { return split_digits(s, n, 1); }
 
-static size_t split_digits3(const uint8_t *s, size_t n) {
-    return split_digits(s, n, 3);
-}
+static size_t split_digits3(const uint8_t *s, size_t n) { return split_digits(s, n, 3); }
 
 /* A test for single characters, for the runs of DeepSeek's patterns. */
 typedef bool member_fn(uint32_t cp);
@@ -165,13 +157,9 @@ static bool is_v3_cjk(uint32_t cp) {
 }
 
 /* [一-龥぀-ゟ゠-ヿ]+ (DeepSeek-V3) */
-static size_t split_v3_cjk(const uint8_t *s, size_t n) {
-    return split_members(s, n, is_v3_cjk, false);
-}
+static size_t split_v3_cjk(const uint8_t *s, size_t n) { return split_members(s, n, is_v3_cjk, false); }
 
-static bool is_ascii_letter(uint8_t c) {
-    return (uint8_t)((c | 0x20) - 'a') < 26;
-}
+static bool is_ascii_letter(uint8_t c) { return (uint8_t)((c | 0x20) - 'a') < 26; }
 
 static bool is_ascii_punctuation(uint8_t c) {
     return c > ' ' && c < 0x7f && !is_ascii_letter(c) && (c < '0' || c > '9');
@@ -193,8 +181,8 @@ static size_t match_v3(const uint8_t *s, size_t n) {
     return first.set & SPACE ? newline_or_space_piece(s, n) : 0;
 }
 
-/* [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|
- * \s*[\r\n]+|\s+(?!\S)|\s+ (DeepSeek-V3) */
+/* [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+ *     | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ (DeepSeek-V3) */
 static size_t split_v3(const uint8_t *s, size_t n) {
     size_t i = match_v3(s, n);
     if (i > 0) return i;
@@ -213,21 +201,22 @@ static size_t split_newlines(const uint8_t *s, size_t n) {
 
 /* Letters with case as DeepSeek LLM's pattern lists them: pairs of first and last. */
 static const uint32_t cased_letters[][2] = {
-    {0x41, 0x5a}, {0x61, 0x7a}, {0xb5, 0xb5}, {0xc0, 0xd6}, {0xd8, 0xf6}, {0xf8, 0x1ba}, {0x1bc, 0x1bf},
-    {0x1c4, 0x293}, {0x295, 0x2af}, {0x370, 0x373}, {0x376, 0x377}, {0x37b, 0x37d}, {0x37f, 0x37f},
-    {0x386, 0x386}, {0x388, 0x38a}, {0x38c, 0x38c}, {0x38e, 0x3a1}, {0x3a3, 0x3f5}, {0x3f7, 0x481},
-    {0x48a, 0x52f}, {0x531, 0x556}, {0x10a0, 0x10c5}, {0x13a0, 0x13f5}, {0x13f8, 0x13fd}, {0x1c90, 0x1cba},
-    {0x1cbd, 0x1cbf}, {0x1d00, 0x1d2b}, {0x1d6b, 0x1d77}, {0x1d79, 0x1d9a}, {0x1e00, 0x1f15},
-    {0x1f18, 0x1f1d}, {0x1f20, 0x1f45}, {0x1f48, 0x1f4d}, {0x1f50, 0x1f57}, {0x1f59, 0x1f59},
-    {0x1f5b, 0x1f5b}, {0x1f5d, 0x1f5d}, {0x1f5f, 0x1f7d}, {0x1f80, 0x1fb4}, {0x1fb6, 0x1fbc},
-    {0x1fbe, 0x1fbe}, {0x1fc2, 0x1fc4}, {0x1fc6, 0x1fcc}, {0x1fd0, 0x1fd3}, {0x1fd6, 0x1fdb},
-    {0x1fe0, 0x1fec}, {0x1ff2, 0x1ff4}, {0x1ff6, 0x1ffc}, {0x2102, 0x2102}, {0x2107, 0x2107},
-    {0x210a, 0x2113}, {0x2115, 0x2115}, {0x2119, 0x211d}, {0x2124, 0x2124}, {0x2126, 0x2126},
-    {0x2128, 0x2128}, {0x212a, 0x212d}, {0x212f, 0x2134}, {0x2139, 0x2139}, {0x213c, 0x213f},
-    {0x2145, 0x2149}, {0x214e, 0x214e}, {0x2183, 0x2184}, {0x2c00, 0x2c7b}, {0x2c7e, 0x2ce4},
-    {0x2ceb, 0x2cee}, {0x2cf2, 0x2cf3}, {0xa640, 0xa66d}, {0xa680, 0xa69b}, {0xa722, 0xa76f},
-    {0xa771, 0xa787}, {0xa78b, 0xa78e}, {0xab70, 0xabbf}, {0xfb00, 0xfb06}, {0xfb13, 0xfb17},
-    {0xff21, 0xff3a}, {0xff41, 0xff5a}, {0x10400, 0x1044f}, {0x104b0, 0x104d3}, {0x104d8, 0x104fb},
+    {0x41, 0x5a},       {0x61, 0x7a},       {0xb5, 0xb5},       {0xc0, 0xd6},       {0xd8, 0xf6},
+    {0xf8, 0x1ba},      {0x1bc, 0x1bf},     {0x1c4, 0x293},     {0x295, 0x2af},     {0x370, 0x373},
+    {0x376, 0x377},     {0x37b, 0x37d},     {0x37f, 0x37f},     {0x386, 0x386},     {0x388, 0x38a},
+    {0x38c, 0x38c},     {0x38e, 0x3a1},     {0x3a3, 0x3f5},     {0x3f7, 0x481},     {0x48a, 0x52f},
+    {0x531, 0x556},     {0x10a0, 0x10c5},   {0x13a0, 0x13f5},   {0x13f8, 0x13fd},   {0x1c90, 0x1cba},
+    {0x1cbd, 0x1cbf},   {0x1d00, 0x1d2b},   {0x1d6b, 0x1d77},   {0x1d79, 0x1d9a},   {0x1e00, 0x1f15},
+    {0x1f18, 0x1f1d},   {0x1f20, 0x1f45},   {0x1f48, 0x1f4d},   {0x1f50, 0x1f57},   {0x1f59, 0x1f59},
+    {0x1f5b, 0x1f5b},   {0x1f5d, 0x1f5d},   {0x1f5f, 0x1f7d},   {0x1f80, 0x1fb4},   {0x1fb6, 0x1fbc},
+    {0x1fbe, 0x1fbe},   {0x1fc2, 0x1fc4},   {0x1fc6, 0x1fcc},   {0x1fd0, 0x1fd3},   {0x1fd6, 0x1fdb},
+    {0x1fe0, 0x1fec},   {0x1ff2, 0x1ff4},   {0x1ff6, 0x1ffc},   {0x2102, 0x2102},   {0x2107, 0x2107},
+    {0x210a, 0x2113},   {0x2115, 0x2115},   {0x2119, 0x211d},   {0x2124, 0x2124},   {0x2126, 0x2126},
+    {0x2128, 0x2128},   {0x212a, 0x212d},   {0x212f, 0x2134},   {0x2139, 0x2139},   {0x213c, 0x213f},
+    {0x2145, 0x2149},   {0x214e, 0x214e},   {0x2183, 0x2184},   {0x2c00, 0x2c7b},   {0x2c7e, 0x2ce4},
+    {0x2ceb, 0x2cee},   {0x2cf2, 0x2cf3},   {0xa640, 0xa66d},   {0xa680, 0xa69b},   {0xa722, 0xa76f},
+    {0xa771, 0xa787},   {0xa78b, 0xa78e},   {0xab70, 0xabbf},   {0xfb00, 0xfb06},   {0xfb13, 0xfb17},
+    {0xff21, 0xff3a},   {0xff41, 0xff5a},   {0x10400, 0x1044f}, {0x104b0, 0x104d3}, {0x104d8, 0x104fb},
     {0x10c80, 0x10cb2}, {0x10cc0, 0x10cf2}, {0x118a0, 0x118df}, {0x1e900, 0x1e943},
 };
 
@@ -272,12 +261,11 @@ static bool is_llm_cjk(uint32_t cp) {
     return (cp >= 0x800 && cp <= 0x9fa5) || (cp >= 0xac00 && cp <= 0xd7ff);
 }
 
-static size_t split_llm_cjk(const uint8_t *s, size_t n) {
-    return split_members(s, n, is_llm_cjk, false);
-}
+static size_t split_llm_cjk(const uint8_t *s, size_t n) { return split_members(s, n, is_llm_cjk, false); }
 
-#define DEEPSEEK_LLM                                                                                          \
-    {split_newlines, split_cased_letters, split_llm_punctuation, split_trailing_space, split_llm_cjk, split_digits1}
+#define DEEPSEEK_LLM                                                                                         \
+    {split_newlines,       split_cased_letters, split_llm_punctuation,                                       \
+     split_trailing_space, split_llm_cjk,       split_digits1}
 
 static const struct pretokenizer pretokenizers[] = {
     {"smollm", .stages = {split_digits1, split_gpt2}},

@@ -1,5 +1,5 @@
-/* SentencePiece's BPE: neighbours merge when their text is a token, the one of the highest score first; characters that are
- * no tokens fall back to bytes. Source: Kudo and Richardson 2018, arXiv 1808.06226. */
+/* SentencePiece's BPE: neighbours merge when their text is a token, the one of the highest score first;
+ * characters that are no tokens fall back to bytes. Source: Kudo and Richardson 2018, arXiv 1808.06226. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static uint32_t order_of(float score) {
     return bits >> 31 ? bits : bits ^ 0x7fffffffu;
 }
 
-/* A word can end where a space follows a byte that no token holds before a space: no merge crosses that place. */
+/* A word can end where a space follows a byte that no token holds before a space: no merge crosses that
+ * place. */
 static void find_inner_spaces(struct spm *s) {
     const struct vocab *v = s->vocab;
     for (int id = 0; id < v->n; id++) {
@@ -26,7 +27,8 @@ static void find_inner_spaces(struct spm *s) {
     }
 }
 
-hl_status spm_load(struct spm *s, const struct vocab *v, const struct gguf *g, bool space_prefix, int32_t unk) {
+hl_status spm_load(struct spm *s, const struct vocab *v, const struct gguf *g, bool space_prefix,
+                   int32_t unk) {
     s->vocab = v;
     s->space_prefix = space_prefix;
     s->unk = unk;
@@ -73,22 +75,27 @@ static void set_symbols(const struct spm *spm, struct symbol *symbols, const uin
     }
 }
 
-/* Adds s: [n], which is one symbol: its token, or the bytes of its first character; returns how much of it was added. */
-static size_t add_piece(const struct spm *spm, const uint8_t *s, size_t n, int32_t id, struct id_list *out) {
+/* Adds the token of s: [n], a whole symbol; without one its bytes, and where these are no tokens, the unknown
+ * token. */
+static void add_piece(const struct spm *spm, const uint8_t *s, size_t n, int32_t id, struct id_list *out) {
+    const int32_t *bytes = spm->vocab->byte_ids;
+    size_t known = 0;
     if (id >= 0 && spm->vocab->types[id] != TOKEN_UNUSED) {
         id_list_add(out, id);
-        return n;
+        return;
     }
-    bool bytes = spm->vocab->byte_ids[s[0]] >= 0;
-    for (size_t i = 0; bytes && i < n; i++) add_byte(out, spm->vocab, spm->unk, s[i]);
-    if (!bytes && spm->unk >= 0) id_list_add(out, spm->unk);
-    return n;
+    while (known < n && bytes[s[known]] >= 0) known++;
+    if (known == n) {
+        for (size_t i = 0; i < n; i++) id_list_add(out, bytes[s[i]]);
+    } else if (spm->unk >= 0) {
+        id_list_add(out, spm->unk);
+    }
 }
 
 /* Unused tokens take part in merging but are none: they come apart again where their parts were merged last.
  * The places between characters inside the symbol at start know by their ids when they were merged. */
-static void add_unused(const struct spm *spm, const struct symbol *symbols, const uint8_t *s, int32_t start, int32_t n,
-                       struct id_list *out) {
+static void add_unused(const struct spm *spm, const struct symbol *symbols, const uint8_t *s, int32_t start,
+                       int32_t n, struct id_list *out) {
     int32_t all = start + n;
     while (start < all) {
         int32_t end = all;
@@ -103,17 +110,20 @@ static void add_unused(const struct spm *spm, const struct symbol *symbols, cons
             end = cut;
             id = vocab_find(spm->vocab, s + start, (size_t)(end - start));
         }
-        start += (int32_t)add_piece(spm, s + start, (size_t)(end - start), id, out);
+        add_piece(spm, s + start, (size_t)(end - start), id, out);
+        start = end;
     }
 }
 
-static hl_status encode_word(const struct spm *spm, struct merger *m, const uint8_t *s, size_t n, struct id_list *out) {
+static hl_status encode_word(const struct spm *spm, struct merger *m, const uint8_t *s, size_t n,
+                             struct id_list *out) {
     TRY(merger_reserve(m, n));
     set_symbols(spm, m->symbols, s, (int32_t)n);
     TRY(merger_run(m, s, spm_merges, spm));
     for (int32_t i = 0; i >= 0; i = m->symbols[i].next) {
         const struct symbol *a = &m->symbols[i];
-        if (a->id >= 0 && spm->vocab->types[a->id] == TOKEN_UNUSED) add_unused(spm, m->symbols, s, i, a->n, out);
+        if (a->id >= 0 && spm->vocab->types[a->id] == TOKEN_UNUSED)
+            add_unused(spm, m->symbols, s, i, a->n, out);
         else add_piece(spm, s + i, (size_t)a->n, a->id, out);
     }
     return HL_OK;
@@ -131,7 +141,8 @@ static size_t write_spaces(const struct spm *spm, const uint8_t *text, size_t n,
     return at;
 }
 
-hl_status spm_encode(const struct spm *spm, struct merger *m, const uint8_t *text, size_t n, struct id_list *out) {
+hl_status spm_encode(const struct spm *spm, struct merger *m, const uint8_t *text, size_t n,
+                     struct id_list *out) {
     struct mem *mem = spm->vocab->mem;
     uint8_t *s = mem_alloc(mem, MEM_SCRATCH, n + 1);
     CHECK(s, HL_EMEMORY, "tokenizer: no memory for a text of %zu bytes", n);

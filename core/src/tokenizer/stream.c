@@ -15,8 +15,8 @@ static int length_of(uint8_t lead) {
     return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
 
-/* Whether byte can follow what is held: the second byte's range leaves out overlong forms, surrogates and what is above
- * U+10FFFF. */
+/* Whether byte can follow what is held: the second byte's range leaves out overlong forms, surrogates and
+ * what is above U+10FFFF. */
 static bool continues(const struct utf8_stream *u, uint8_t byte) {
     uint8_t lo = 0x80, hi = 0xbf;
     if (u->n == 1) {

@@ -22,17 +22,24 @@ struct tokenizer {
 
 /* Markers that end a turn or a text where the file does not name them; only control tokens count. */
 static const char *const end_markers[] = {
-    "<|im_end|>",    "<|eot_id|>",        "<|eom_id|>", "<end_of_turn>", "<|end|>",
-    "<|endoftext|>", "<|end_of_text|>",   "<EOT>",      "</s>",          "<eos>",
-    "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", /* DeepSeek: fullwidth bars, U+2581 */
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<end_of_turn>",
+    "<|end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<EOT>",
+    "</s>",
+    "<eos>",
+    "<\xef\xbd\x9c"
+    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", /* DeepSeek: fullwidth bars, U+2581 */
 };
 
 /* Of those, the ones that end a turn, in the order of preference for struct token_ids. */
 static const char *const turn_markers[] = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>"};
 
-static struct str str_of(const char *s) {
-    return (struct str){s, strlen(s)};
-}
+static struct str str_of(const char *s) { return (struct str){s, strlen(s)}; }
 
 /* The id that key holds; missing when the key is absent or its id is not in the vocabulary. */
 static int id_of(const struct gguf *g, const char *key, int n_vocab, int missing) {
@@ -82,7 +89,8 @@ static hl_status choose(struct tokenizer *t, const struct gguf *g, const struct 
     t->is_bpe = model.n == 4 && memcmp(model.p, "gpt2", 4) == 0;
     *pre = NULL;
     if (model.n == 5 && memcmp(model.p, "llama", 5) == 0) return HL_OK;
-    CHECK(t->is_bpe, HL_EUNSUPPORTED, "tokenizer: the model \"%.*s\" is not built in; \"gpt2\" and \"llama\" are",
+    CHECK(t->is_bpe, HL_EUNSUPPORTED,
+          "tokenizer: the model \"%.*s\" is not built in; \"gpt2\" and \"llama\" are",
           model.n < 64 ? (int)model.n : 64, model.p);
     TRY(gguf_get_str(g, "tokenizer.ggml.pre", str_of(""), &name));
     CHECK(name.n > 0, HL_EUNSUPPORTED,
@@ -104,7 +112,7 @@ static hl_status load(struct tokenizer *t, const struct gguf *g) {
     TRY(gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", true, &space_prefix));
     t->add_bos = t->add_bos && t->ids.bos >= 0;
     t->add_eos = t->add_eos && t->ids.eos >= 0;
-    if (t->is_bpe) return bpe_load(&t->bpe, &t->vocab, pre, g, t->ids.unk);
+    if (t->is_bpe) return bpe_load(&t->bpe, &t->vocab, pre, g);
     return spm_load(&t->spm, &t->vocab, g, space_prefix, t->ids.unk);
 }
 
@@ -132,21 +140,13 @@ void tokenizer_free(struct tokenizer *t) {
     mem_free(t->mem, MEM_TOKENIZER, t, sizeof *t);
 }
 
-int tokenizer_n_vocab(const struct tokenizer *t) {
-    return t->vocab.n;
-}
+int tokenizer_n_vocab(const struct tokenizer *t) { return t->vocab.n; }
 
-struct token_ids tokenizer_ids(const struct tokenizer *t) {
-    return t->ids;
-}
+struct token_ids tokenizer_ids(const struct tokenizer *t) { return t->ids; }
 
-bool tokenizer_adds_bos(const struct tokenizer *t) {
-    return t->add_bos;
-}
+bool tokenizer_adds_bos(const struct tokenizer *t) { return t->add_bos; }
 
-bool tokenizer_adds_eos(const struct tokenizer *t) {
-    return t->add_eos;
-}
+bool tokenizer_adds_eos(const struct tokenizer *t) { return t->add_eos; }
 
 enum token_type tokenizer_type(const struct tokenizer *t, int32_t id) {
     return id >= 0 && id < t->vocab.n ? (enum token_type)t->vocab.types[id] : TOKEN_UNKNOWN;
@@ -167,22 +167,17 @@ const char *tokenizer_text(struct tokenizer *t, int32_t id, size_t *n) {
     return vocab_text(&t->vocab, id, n);
 }
 
-bool tokenizer_has_space_prefix(const struct tokenizer *t) {
-    return !t->is_bpe && t->spm.space_prefix;
-}
+bool tokenizer_has_space_prefix(const struct tokenizer *t) { return !t->is_bpe && t->spm.space_prefix; }
 
-struct mem *tokenizer_mem(const struct tokenizer *t) {
-    return t->mem;
-}
+struct mem *tokenizer_mem(const struct tokenizer *t) { return t->mem; }
 
-size_t tokenizer_steps(const struct tokenizer *t) {
-    return t->merger.steps;
-}
+size_t tokenizer_steps(const struct tokenizer *t) { return t->merger.steps; }
 
 /* A stretch of text without markers. */
 static hl_status encode_stretch(struct tokenizer *t, const uint8_t *s, size_t n, struct id_list *out) {
     if (n == 0) return HL_OK;
-    return t->is_bpe ? bpe_encode(&t->bpe, &t->merger, s, n, out) : spm_encode(&t->spm, &t->merger, s, n, out);
+    return t->is_bpe ? bpe_encode(&t->bpe, &t->merger, s, n, out)
+                     : spm_encode(&t->spm, &t->merger, s, n, out);
 }
 
 static hl_status encode(struct tokenizer *t, const uint8_t *s, size_t n, bool special, struct id_list *out) {

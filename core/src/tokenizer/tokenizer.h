@@ -25,7 +25,8 @@ struct token_ids {
 };
 
 /* Builds the tokenizer from tokenizer.ggml.*; the gguf is not needed afterwards. Memory is MEM_TOKENIZER.
- * HL_EFORMAT (missing or contradictory entries), HL_EUNSUPPORTED (model or pre-tokenizer by name), HL_EMEMORY. */
+ * HL_EFORMAT (missing or contradictory entries), HL_EUNSUPPORTED (model or pre-tokenizer by name),
+ * HL_EMEMORY. */
 hl_status tokenizer_new(struct tokenizer **out, struct mem *mem, const struct gguf *g);
 void tokenizer_free(struct tokenizer *t);
 
@@ -45,7 +46,8 @@ const char *tokenizer_text(struct tokenizer *t, int32_t id, size_t *n);
 /* Whether texts begin with a space that is not written (SentencePiece's dummy prefix). */
 bool tokenizer_has_space_prefix(const struct tokenizer *t);
 
-/* Steps (symbol pairs looked up and heap moves) that the last encode took: tests check that they grow near-linearly. */
+/* Steps (symbol pairs looked up and heap moves) that the last encode took: tests check that they grow
+ * near-linearly. */
 size_t tokenizer_steps(const struct tokenizer *t);
 
 /* Whose memory it lives in. */

@@ -8,9 +8,7 @@
 
 enum { BYTE_ALPHABET = 256 + 68 }; /* GPT-2 moves the 68 bytes that do not print to U+0100 and up */
 
-static bool prints(unsigned byte) {
-    return (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
-}
+static bool prints(unsigned byte) { return (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173); }
 
 /* The byte that a character of GPT-2's alphabet stands for; -1 when it is not in the alphabet.
  * Source: bytes_to_unicode in OpenAI's GPT-2 encoder. */
@@ -21,7 +19,8 @@ static int byte_of(uint32_t cp) {
     return (int)(nth < 33 ? nth : nth < 67 ? nth - 33 + 127 : 173);
 }
 
-/* Decodes a word of GPT-2's alphabet into out (room for s.n bytes); returns the length, or -1 when it is none. */
+/* Decodes a word of GPT-2's alphabet into out (room for s.n bytes); returns the length, or -1 when it is
+ * none. */
 static int64_t decode_alphabet(struct str s, uint8_t *out) {
     size_t n = 0;
     for (size_t i = 0; i < s.n;) {
@@ -79,7 +78,8 @@ static hl_status load_types(struct vocab *v, const struct gguf *g) {
     int at = gguf_find(g, "tokenizer.ggml.token_type", strlen("tokenizer.ggml.token_type"));
     if (at >= 0) {
         struct gguf_value value = gguf_value(g, at);
-        CHECK(value.is_array && value.n == v->n, HL_EFORMAT, "tokenizer: %d token types for %d tokens", value.n, v->n);
+        CHECK(value.is_array && value.n == v->n, HL_EFORMAT, "tokenizer: %d token types for %d tokens",
+              value.n, v->n);
     }
     for (int i = 0; i < v->n; i++) {
         double type = at >= 0 ? gguf_number(g, at, i) : TOKEN_NORMAL;
@@ -124,7 +124,8 @@ static bool token_is(const struct vocab *v, int32_t id, const uint8_t *s, size_t
 
 int32_t vocab_find(const struct vocab *v, const uint8_t *s, size_t n) {
     if (n == 0 || n > v->max_n) return -1;
-    for (size_t slot = hash_of(s, n) & (v->n_slots - 1); v->slots[slot]; slot = (slot + 1) & (v->n_slots - 1)) {
+    for (size_t slot = hash_of(s, n) & (v->n_slots - 1); v->slots[slot];
+         slot = (slot + 1) & (v->n_slots - 1)) {
         int32_t id = (int32_t)(v->slots[slot] - 1);
         if (token_is(v, id, s, n)) return id;
     }
@@ -169,7 +170,8 @@ static void find_bytes(struct vocab *v, bool byte_level) {
         v->byte_ids[b] = byte_level ? vocab_find(v, &byte, 1) : -1;
     }
     for (int i = v->n - 1; i >= 0; i--)
-        if (v->types[i] == TOKEN_BYTE && v->at[i + 1] - v->at[i] == 1) v->byte_ids[(uint8_t)v->bytes[v->at[i]]] = i;
+        if (v->types[i] == TOKEN_BYTE && v->at[i + 1] - v->at[i] == 1)
+            v->byte_ids[(uint8_t)v->bytes[v->at[i]]] = i;
 }
 
 static bool is_marker(enum token_type type) {
@@ -181,7 +183,8 @@ static int32_t add_node(struct vocab *v, int32_t parent, uint8_t byte) {
     if (v->n_markers == v->markers_room) {
         int room = v->markers_room * 2;
         size_t size = sizeof *v->markers, old = (size_t)v->markers_room * size;
-        void *grown = room > 0 ? mem_grow(v->mem, MEM_TOKENIZER, v->markers, old, mem_size((size_t)room, size)) : NULL;
+        void *grown =
+            room > 0 ? mem_grow(v->mem, MEM_TOKENIZER, v->markers, old, mem_size((size_t)room, size)) : NULL;
         if (!grown) return -1;
         v->markers = grown;
         v->markers_room = room;
@@ -223,19 +226,33 @@ static hl_status build_markers(struct vocab *v) {
     return HL_OK;
 }
 
+/* Steps to the child for what s: [n] begins with. A written U+2581 is a space, as in all text of such
+ * vocabularies. */
+static int32_t step(const struct vocab *v, int32_t node, const uint8_t *s, size_t n, size_t *length) {
+    if (v->has_spaces && n >= 3 && memcmp(s, "\xe2\x96\x81", 3) == 0) {
+        int32_t child = child_of(v, node, ' ');
+        *length = 3;
+        if (child) return child;
+    }
+    *length = 1;
+    return child_of(v, node, s[0]);
+}
+
 int32_t vocab_match_marker(const struct vocab *v, const uint8_t *s, size_t n, bool special, size_t *length) {
     int32_t node = 0, best = -1;
-    for (size_t i = 0; i < n && (node = child_of(v, node, s[i])); i++) {
+    for (size_t i = 0, k; i < n && (node = step(v, node, s + i, n - i, &k));) {
+        i += k;
         int32_t id = v->markers[node].id;
         if (id < 0 || (!special && v->types[id] != TOKEN_USER_DEFINED)) continue;
         best = id;
-        *length = i + 1;
+        *length = i;
     }
     return best;
 }
 
 hl_status vocab_load(struct vocab *v, struct mem *mem, const struct gguf *g, bool byte_level) {
     v->mem = mem;
+    v->has_spaces = !byte_level;
     int tokens = gguf_find(g, "tokenizer.ggml.tokens", strlen("tokenizer.ggml.tokens"));
     CHECK(tokens >= 0, HL_EFORMAT, "tokenizer: tokenizer.ggml.tokens is missing");
     struct gguf_value value = gguf_value(g, tokens);
