@@ -201,8 +201,31 @@ HL_API const float *hl_logits(const hl_session *s);
 /* Positions in the cache. */
 HL_API int hl_session_length(const hl_session *s);
 
-/* Forgets all positions from n on, 0 <= n <= length, and gives their blocks back. Logits are gone unless n == length. */
+/* Token ids in the cache, [hl_session_length]; good until the next call that changes the session. */
+HL_API const int32_t *hl_session_tokens(const hl_session *s);
+
+/* The largest length <= n that hl_session_rewind can go back to: n, or 0 where a layer with a sliding window has given back rows
+ * that position n would see. n in [0, length]. */
+HL_API int hl_session_keeps(const hl_session *s, int n);
+
+/* Forgets all positions from n on and gives their blocks back. Logits are gone unless n == length.
+ * HL_EARGUMENT: n is out of [0, length]; HL_ESTATE: hl_session_keeps(s, n) is not n. */
 HL_API hl_status hl_session_rewind(hl_session *s, int n);
+
+/* A second session with the same context; cache blocks are shared until one of them writes. Taps are off in it, logits are
+ * copied. NULL: HL_EMEMORY. */
+HL_API hl_session *hl_session_fork(const hl_session *s);
+
+/* Bytes that hl_session_save writes. */
+HL_API size_t hl_session_save_bytes(const hl_session *s);
+
+/* Writes the context (tokens and cache rows) into out [hl_session_save_bytes]. The format belongs to this build and model. */
+HL_API void hl_session_save(const hl_session *s, uint8_t *out);
+
+/* Replaces the context by a saved one; there are no logits afterwards. Nothing has changed on failure:
+ * HL_EFORMAT (damaged, or not a saved context), HL_EUNSUPPORTED (another build, model or cache type), HL_EFULL (longer than n_ctx),
+ * HL_EMEMORY. */
+HL_API hl_status hl_session_restore(hl_session *s, const uint8_t *bytes, size_t n);
 
 /* Cache bytes: used = live rows x row bytes, reserved = blocks held x block bytes, shared = reserved bytes that another
  * session holds too. layer in [0, n_layer), or -1 for the sum. */

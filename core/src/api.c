@@ -314,6 +314,31 @@ int hl_session_length(const hl_session *s) {
     return session_length(session_of(s));
 }
 
+const int32_t *hl_session_tokens(const hl_session *s) {
+    return session_tokens(session_of(s));
+}
+
+int hl_session_keeps(const hl_session *s, int n) {
+    return session_keeps(session_of(s), n);
+}
+
+hl_session *hl_session_fork(const hl_session *s) {
+    struct session *fork = NULL;
+    return session_fork(&fork, session_of(s)) == HL_OK ? (hl_session *)fork : NULL;
+}
+
+size_t hl_session_save_bytes(const hl_session *s) {
+    return session_save_bytes(session_of(s), HL_BUILD_ID);
+}
+
+void hl_session_save(const hl_session *s, uint8_t *out) {
+    session_save(session_of(s), HL_BUILD_ID, out);
+}
+
+hl_status hl_session_restore(hl_session *s, const uint8_t *bytes, size_t n) {
+    return session_restore(session_of(s), HL_BUILD_ID, bytes, n);
+}
+
 hl_status hl_session_rewind(hl_session *s, int n) {
     return session_rewind(session_of(s), n);
 }

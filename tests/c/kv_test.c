@@ -2,7 +2,7 @@
 
 #include "test.h"
 
-static const struct kv_shape shapes[] = {{2, 16, 8}, {1, 24, 0}};
+static const struct kv_shape shapes[] = {{2, 16, 8, 0, 0}, {1, 24, 0, 0, 0}};
 
 static struct kv *small_cache(struct mem *mem, hl_kv_type type) {
     struct kv *kv = NULL;
@@ -81,4 +81,133 @@ TEST(rows_of_one_head_are_contiguous_within_a_block_and_apart_from_others) {
         }
     }
     kv_free(kv);
+}
+
+TEST(q8_0_rows_take_34_bytes_a_group_and_keep_the_rotated_part_as_f16) {
+    /* 8192 positions of 30 layers of 3 heads of 64: 100,270,080 bytes (kv-043); MLA rows: r / 32 * 34 + 2 d_rope. */
+    static const struct kv_shape heads = {3, 64, 64, 0, 0}, latent = {1, 96, 0, 32, 0};
+    struct mem mem = {0};
+    struct kv *kv = NULL;
+    struct hl_cache stats;
+    REQUIRE(kv_new(&kv, &mem, HL_KV_Q8_0, 1, &heads, 8192) == HL_OK);
+    REQUIRE(kv_reserve(kv, 8192) == HL_OK);
+    kv_advance(kv, 8192);
+    kv_stats(kv, -1, &stats);
+    EXPECT_EQ(stats.used, 100270080 / 30);
+    kv_free(kv);
+    REQUIRE(kv_new(&kv, &mem, HL_KV_Q8_0, 1, &latent, 64) == HL_OK);
+    REQUIRE(kv_reserve(kv, 64) == HL_OK);
+    kv_advance(kv, 64);
+    kv_stats(kv, -1, &stats);
+    EXPECT_EQ(stats.used, 64 * (64 / 32 * 34 + 2 * 32));
+    kv_free(kv);
+}
+
+TEST(heads_that_are_no_multiple_of_32_are_refused_with_q8_0) {
+    static const struct kv_shape d80 = {1, 80, 80, 0, 0}, d256 = {1, 256, 256, 0, 0}; /* kv-040, kv-042 */
+    struct mem mem = {0};
+    struct kv *kv = NULL;
+    EXPECT_EQ(kv_new(&kv, &mem, HL_KV_Q8_0, 1, &d80, 64), HL_EUNSUPPORTED);
+    EXPECT_CONTAINS(status_message(), "groups of 32");
+    REQUIRE(kv_new(&kv, &mem, HL_KV_Q8_0, 1, &d256, 64) == HL_OK);
+    kv_free(kv);
+    for (int k = 0; k < MEM_KINDS; k++) EXPECT_EQ(mem.used[k], 0);
+}
+
+static const struct kv_shape windowed[] = {{1, 4, 4, 0, 0}, {1, 4, 4, 0, 100}};
+
+TEST(layers_with_a_window_give_blocks_back) {
+    struct mem mem = {0};
+    struct kv *kv = NULL;
+    REQUIRE(kv_new(&kv, &mem, HL_KV_F32, 2, windowed, 1000) == HL_OK);
+    for (int n = 1; n <= 1000; n++) {
+        struct hl_cache all, local;
+        REQUIRE(kv_reserve(kv, 1) == HL_OK);
+        kv_advance(kv, 1);
+        kv_stats(kv, -1, &all);
+        kv_stats(kv, 1, &local);
+        EXPECT_EQ(local.used, (n < 100 ? n : 100) * 32);
+        EXPECT(local.blocks <= 3);
+        EXPECT_EQ(all.reserved, mem.used[MEM_CACHE]);
+    }
+    kv_free(kv);
+    for (int k = 0; k < MEM_KINDS; k++) EXPECT_EQ(mem.used[k], 0);
+}
+
+TEST(a_rewind_keeps_what_windows_still_hold_and_nothing_else) {
+    struct mem mem = {0};
+    struct kv *kv = NULL;
+    REQUIRE(kv_new(&kv, &mem, HL_KV_F32, 2, windowed, 1000) == HL_OK);
+    REQUIRE(kv_reserve(kv, 300) == HL_OK);
+    kv_advance(kv, 300); /* rows from 200 on are kept: blocks 0 .. 2 are gone, 192 is the first position held */
+    EXPECT_EQ(kv_keeps(kv, 300), 300);
+    EXPECT_EQ(kv_keeps(kv, 291), 291); /* sees from 192 on */
+    EXPECT_EQ(kv_keeps(kv, 290), 0);
+    kv_rewind(kv, 291);
+    EXPECT_EQ(kv_length(kv), 291);
+    kv_rewind(kv, 0);
+    EXPECT_EQ(mem.used[MEM_CACHE], 0);
+    REQUIRE(kv_reserve(kv, 64) == HL_OK);
+    kv_advance(kv, 64);
+    EXPECT_EQ(kv_keeps(kv, 1), 1);
+    kv_free(kv);
+}
+
+TEST(forks_share_blocks_until_one_of_them_writes) {
+    struct mem mem = {0};
+    struct kv *kv = small_cache(&mem, HL_KV_F32), *fork = NULL;
+    struct hl_cache stats;
+    REQUIRE(kv_reserve(kv, 100) == HL_OK);
+    kv_advance(kv, 100);
+    float *row = kv_keys(kv, 0, 0, 99);
+    row[0] = 7;
+    size_t alone = mem.used[MEM_CACHE];
+    REQUIRE(kv_fork(&fork, kv) == HL_OK);
+    kv_stats(kv, -1, &stats);
+    EXPECT_EQ(mem.used[MEM_CACHE], alone);
+    EXPECT_EQ(stats.shared, alone);
+    EXPECT(kv_keys(fork, 0, 0, 99) == (void *)row);
+    REQUIRE(kv_reserve(fork, 1) == HL_OK); /* position 100 lies in the second block */
+    EXPECT(kv_keys(fork, 0, 0, 99) != (void *)row);
+    EXPECT_EQ(((float *)kv_keys(fork, 0, 0, 99))[0], 7);
+    kv_stats(kv, -1, &stats);
+    EXPECT_EQ(stats.shared, alone / 2);
+    kv_free(kv);
+    kv_stats(fork, -1, &stats);
+    EXPECT_EQ(stats.shared, 0);
+    EXPECT_EQ(mem.used[MEM_CACHE], alone);
+    kv_free(fork);
+    for (int k = 0; k < MEM_KINDS; k++) EXPECT_EQ(mem.used[k], 0);
+}
+
+TEST(saved_rows_come_back_where_they_were) {
+    struct mem mem = {0};
+    struct kv *kv = NULL, *copy = NULL;
+    REQUIRE(kv_new(&kv, &mem, HL_KV_F32, 2, windowed, 1000) == HL_OK);
+    REQUIRE(kv_new(&copy, &mem, HL_KV_F32, 2, windowed, 1000) == HL_OK);
+    for (int pos = 0; pos < 300; pos++) {
+        REQUIRE(kv_reserve(kv, 1) == HL_OK);
+        for (int l = 0; l < 2; l++)
+            for (int i = 0; i < 4; i++) {
+                ((float *)kv_keys(kv, l, 0, pos))[i] = (float)(pos * 10 + l);
+                ((float *)kv_values(kv, l, 0, pos))[i] = (float)(pos * 10 + 5 + l);
+            }
+        kv_advance(kv, 1);
+    }
+    size_t n = kv_save_bytes(kv);
+    EXPECT_EQ(n, 300 * 32 + 100 * 32);
+    uint8_t *bytes = malloc(n);
+    kv_save(kv, bytes);
+    EXPECT_EQ(kv_restore(copy, bytes, n - 4, 300), HL_EFORMAT);
+    EXPECT_EQ(kv_length(copy), 0);
+    REQUIRE(kv_restore(copy, bytes, n, 300) == HL_OK);
+    for (int l = 0; l < 2; l++)
+        for (int pos = kv_first_live(copy, l); pos < 300; pos++) {
+            EXPECT_EQ(((float *)kv_keys(copy, l, 0, pos))[3], pos * 10 + l);
+            EXPECT_EQ(((float *)kv_values(copy, l, 0, pos))[3], pos * 10 + 5 + l);
+        }
+    free(bytes);
+    kv_free(kv);
+    kv_free(copy);
+    for (int k = 0; k < MEM_KINDS; k++) EXPECT_EQ(mem.used[k], 0);
 }

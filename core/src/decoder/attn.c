@@ -29,9 +29,22 @@ struct span {
     int v_stride;
 };
 
-static const float *cached_rows(const struct attn_job *a, const void *rows, float *scratch, int n, int width) {
+/* n rows of the cache as f32, where they are or in scratch; the last `plain` numbers of a q8_0 row are f16. */
+static const float *cached_rows(const struct attn_job *a, const void *rows, float *scratch, int n, int width, int plain) {
+    const struct kernels *k = a->d->k;
     if (kv_type(a->kv) == HL_KV_F32) return rows;
-    a->d->k->f32_from_f16_row(scratch, rows, n * width);
+    if (kv_type(a->kv) == HL_KV_F16) {
+        k->f32_from_f16_row(scratch, rows, n * width);
+    } else if (plain == 0) {
+        k->f32_from_q8_row(scratch, rows, n * width);
+    } else {
+        const unsigned char *row = rows;
+        size_t codes = (size_t)(width - plain) / Q8_GROUP * Q8_BYTES;
+        for (int i = 0; i < n; i++, row += codes + 2 * (size_t)plain) {
+            k->f32_from_q8_row(scratch + i * width, row, width - plain);
+            k->f32_from_f16_row(scratch + (i + 1) * width - plain, (const uint16_t *)(const void *)(row + codes), plain);
+        }
+    }
     return scratch;
 }
 
@@ -39,12 +52,12 @@ static const float *cached_rows(const struct attn_job *a, const void *rows, floa
 static struct span read_span(const struct attn_job *a, struct attn_scratch *s, int h, int number, int end) {
     int start = number * KV_BLOCK, n = end - start < KV_BLOCK ? end - start : KV_BLOCK;
     struct span span = {.start = start, .n_keys = n, .v_stride = a->dims.v_dim};
-    span.keys = cached_rows(a, kv_keys(a->kv, a->l, h, start), s->keys, n, a->dims.k_dim);
+    span.keys = cached_rows(a, kv_keys(a->kv, a->l, h, start), s->keys, n, a->dims.k_dim, a->dims.k_plain);
     if (a->dims.values_in_keys) {
         span.values = span.keys;
         span.v_stride = a->dims.k_dim;
     } else {
-        span.values = cached_rows(a, kv_values(a->kv, a->l, h, start), s->values, n, a->dims.v_dim);
+        span.values = cached_rows(a, kv_values(a->kv, a->l, h, start), s->values, n, a->dims.v_dim, 0);
     }
     return span;
 }

@@ -4,11 +4,19 @@
 #include "decoder/steps.h"
 
 void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src, int heads, int width,
-                int pos) {
-    for (int h = 0; h < heads; h++) {
-        void *dst = place(a->kv, a->l, h, pos);
-        if (kv_type(a->kv) == HL_KV_F32) memcpy(dst, src + h * width, (size_t)width * sizeof(float));
-        else a->d->k->f16_from_f32_row(dst, src + h * width, width);
+                int plain, int pos) {
+    const struct kernels *k = a->d->k;
+    for (int h = 0; h < heads; h++, src += width) {
+        unsigned char *dst = place(a->kv, a->l, h, pos);
+        if (kv_type(a->kv) == HL_KV_F32) {
+            memcpy(dst, src, (size_t)width * sizeof(float));
+        } else if (kv_type(a->kv) == HL_KV_F16) {
+            k->f16_from_f32_row((uint16_t *)(void *)dst, src, width);
+        } else {
+            size_t codes = (size_t)(width - plain) / Q8_GROUP * Q8_BYTES;
+            k->q8_from_f32_row(dst, src, width - plain);
+            k->f16_from_f32_row((uint16_t *)(void *)(dst + codes), src + width - plain, plain);
+        }
     }
 }
 
@@ -41,8 +49,8 @@ static void finish_row(void *arg, int row) {
     attn_rotate(a, q, hp->n_head, hp->d_head_k, row);
     attn_rotate(a, k, hp->n_head_kv, hp->d_head_k, row);
     d->k->scale(q, hp->attn_scale, n_q);
-    attn_store(a, kv_keys, k, hp->n_head_kv, hp->d_head_k, a->first + row);
-    attn_store(a, kv_values, v, hp->n_head_kv, hp->d_head_v, a->first + row);
+    attn_store(a, kv_keys, k, hp->n_head_kv, hp->d_head_k, 0, a->first + row);
+    attn_store(a, kv_values, v, hp->n_head_kv, hp->d_head_v, 0, a->first + row);
 }
 
 void attn_gqa_rows(const struct attn_rows *a, const struct taps *taps) {

@@ -22,7 +22,7 @@ static void finish_row(void *arg, int row) {
     attn_rotate(a, k + r, 1, hp->n_rot, row);
     attn_rotate(a, q + hp->d_nope, hp->n_head, hp->d_head_k, row);
     d->k->scale(q, hp->attn_scale, hp->n_head * hp->d_head_k);
-    attn_store(a, kv_keys, k, 1, k_dim, a->first + row);
+    attn_store(a, kv_keys, k, 1, k_dim, d->dims.k_plain, a->first + row);
     for (int h = 0; h < hp->n_head; h++) {
         const float *head = q + h * hp->d_head_k;
         memcpy(d->gather + head_row(a, h, row) * (size_t)hp->d_nope, head, (size_t)hp->d_nope * sizeof *head);

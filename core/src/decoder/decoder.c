@@ -25,8 +25,8 @@ static int max_int(int a, int b) {
 static struct attn_dims attn_dims(const struct model *m) {
     const struct hparams *hp = &m->hp;
     if (m->arch->attn == ATTN_MLA)
-        return (struct attn_dims){hp->n_head, 1, hp->kv_lora_rank + hp->n_rot, hp->kv_lora_rank, true};
-    return (struct attn_dims){hp->n_head, hp->n_head_kv, hp->d_head_k, hp->d_head_v, false};
+        return (struct attn_dims){hp->n_head, 1, hp->kv_lora_rank + hp->n_rot, hp->kv_lora_rank, hp->n_rot, true};
+    return (struct attn_dims){hp->n_head, hp->n_head_kv, hp->d_head_k, hp->d_head_v, 0, false};
 }
 
 static int act_columns(const struct hparams *hp) {
@@ -140,7 +140,7 @@ size_t decoder_scratch_bytes(const struct model *m) {
 void decoder_kv_shapes(const struct model *m, struct kv_shape *shapes) {
     struct attn_dims a = attn_dims(m);
     for (int l = 0; l < m->hp.n_layer; l++)
-        shapes[l] = (struct kv_shape){a.n_head_kv, a.k_dim, a.values_in_keys ? 0 : a.v_dim};
+        shapes[l] = (struct kv_shape){a.n_head_kv, a.k_dim, a.values_in_keys ? 0 : a.v_dim, a.k_plain, m->layers[l].window};
 }
 
 hl_status decoder_reserve(struct decoder *d, int n_ctx) {

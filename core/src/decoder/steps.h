@@ -19,6 +19,7 @@ struct attn_scratch {
 struct attn_dims {
     int n_head, n_head_kv;
     int k_dim, v_dim;
+    int k_plain; /* trailing numbers of a key row that a q8_0 cache keeps as f16: the rotated part of MLA's row */
     bool values_in_keys;
 };
 
@@ -121,9 +122,9 @@ void attn_mla_values(struct decoder *d, int l, int n);
 /* Rotates the heads of row `row` of the chunk, x [heads][stride], each from column 0 on. */
 void attn_rotate(const struct attn_rows *a, float *x, int heads, int stride, int row);
 
-/* One cached row of `heads` heads of `width` floats goes to where position pos of `place` lives. */
+/* One cached row of `heads` heads of `width` floats goes to where position pos of `place` lives; plain as in attn_dims. */
 void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src, int heads, int width,
-                int pos);
+                int plain, int pos);
 
 /* ---- moe.c */
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/f16.h"
 #include "gguf/parser.h"
 
@@ -89,6 +90,10 @@ int gguf_n_tensors(const struct gguf *g) {
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, int i) {
     assert(i >= 0 && i < g->n_infos);
     return &g->infos[i].tensor;
+}
+
+uint64_t gguf_header_hash(const struct gguf *g) {
+    return hash_bytes(HASH_START, g->head, g->head_n);
 }
 
 uint64_t gguf_file_bytes(const struct gguf *g) {

@@ -29,7 +29,11 @@
     float max__##ISA(const float *x, int n);                                                                           \
     float exp_sum__##ISA(float *p, const float *x, int n, float max);                                                  \
     void f32_from_f16_row__##ISA(float *dst, const uint16_t *src, int n);                                              \
-    void f16_from_f32_row__##ISA(uint16_t *dst, const float *src, int n);
+    void f16_from_f32_row__##ISA(uint16_t *dst, const float *src, int n);                                              \
+    void f32_from_q8_row__##ISA(float *dst, const unsigned char *src, int n);
+
+/* One for all builds: a step adds few rows to the cache. */
+void q8_from_f32_row__scalar(unsigned char *dst, const float *src, int n);
 
 DECLARE_LINEAR(scalar)
 linear_fn linear_q4_0__scalar_high, linear_q4_1__scalar_high, linear_q5_0__scalar_high, linear_q5_1__scalar_high,

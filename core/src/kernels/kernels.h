@@ -36,6 +36,8 @@ struct act {
 typedef void linear_fn(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,
                        int n_cols);
 
+enum { Q8_GROUP = 32, Q8_BYTES = 34 };
+
 struct kernels {
     linear_fn *linear_fast[PANEL_TYPES]; /* activations of HL_FAST; float panels: the same as linear_high */
     linear_fn *linear_high[PANEL_TYPES]; /* activations of HL_HIGH */
@@ -81,6 +83,9 @@ struct kernels {
     /* Rows of the cache.   [n] */
     void (*f32_from_f16_row)(float *dst, const uint16_t *src, int n);
     void (*f16_from_f32_row)(uint16_t *dst, const float *src, int n);
+    /* Groups of Q8_GROUP numbers as {f16 scale, i8 [32]}, Q8_BYTES each; n a multiple of Q8_GROUP. */
+    void (*f32_from_q8_row)(float *dst, const unsigned char *src, int n);
+    void (*q8_from_f32_row)(unsigned char *dst, const float *src, int n);
 };
 
 /* This build's table. */

@@ -2,14 +2,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "model/bind.h"
 
 /* Rows that one unit of the pool packs. */
 enum { PACK_ROWS = 64 };
 
+/* Bytes of each tensor that tell this model from others of the same shape. */
+enum { IDENTITY_BYTES = 256 };
+
 static hl_status on_header(void *ctx, const struct gguf *g) {
     struct model *m = ctx;
     m->has_tensors = gguf_n_tensors(g) > 0;
+    m->identity = gguf_header_hash(g);
     m->bind_status = model_bind(m);
     if (m->bind_status != HL_OK) snprintf(m->bind_message, sizeof m->bind_message, "%s", status_message());
     return HL_OK;
@@ -67,6 +72,7 @@ static hl_status on_done(void *ctx, const struct gguf *g, int i) {
     const struct gguf_tensor *t = gguf_tensor(g, i);
     const struct model_binding *b = &m->bindings[i];
     if (b->field == NULL) return HL_OK;
+    m->identity = hash_bytes(m->identity, m->staging, t->n_bytes < IDENTITY_BYTES ? (size_t)t->n_bytes : IDENTITY_BYTES);
     unsigned char *dst = m->weights + b->offset;
     if (b->is_vector) {
         t->type->to_f32((float *)(void *)dst, m->staging, (size_t)t->dims[0]);

@@ -115,6 +115,7 @@ struct model {
     struct layer *layers;          /* [n_layer] */
     hl_status bind_status;         /* whether the header binds to a runnable model, and if not why */
     char bind_message[512];
+    uint64_t identity;             /* of the file: its header and the first bytes of each tensor */
     bool has_tensors;              /* false: a vocabulary only */
     double packed_bytes, staging_bytes;
     /* Private to model/ */
