@@ -1,6 +1,7 @@
 import { yieldTurn } from './env.js';
 import { HeadlightError } from './errors.js';
 import { StopFilter } from './stop.js';
+import { CONTINUE } from './wasm.js';
 
 /** What llama.cpp samples with when nothing is said: people compare answers. */
 const DEFAULTS = {
@@ -72,8 +73,9 @@ export class Answer {
    * @param {import('./types.js').GenerateOptions} options
    * @param {AbortSignal} signal
    * @param {(chunk: import('./types.js').Chunk) => Promise<void>} emit resolves when there is room for more
+   * @param {boolean} continues the text goes on from the prompt: a space that it begins with belongs to it
    */
-  constructor(session, prompt, options, signal, emit) {
+  constructor(session, prompt, options, signal, emit, continues) {
     checkCount(options.maxTokens, 'maxTokens');
     checkCount(options.logprobs, 'logprobs');
     this.session = session;
@@ -82,6 +84,7 @@ export class Answer {
     this.options = options;
     this.signal = signal;
     this.emit = emit;
+    this.continues = continues;
     this.stop = new StopFilter(stopStrings(options));
     this.text = '';
     /** @type {number[]} */
@@ -99,7 +102,7 @@ export class Answer {
    */
   async run() {
     const sampler = this.core.sampler(samplerParams(this.options));
-    const detokenizer = this.core.detokenizer(0);
+    const detokenizer = this.core.detokenizer(this.continues ? CONTINUE : 0);
     try {
       const fed = await this.evaluatePrompt();
       if (!fed) return this.result('abort');

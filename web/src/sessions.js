@@ -10,7 +10,7 @@ import { yieldTurn } from './env.js';
  * @property {(step: import('./types.js').Step, transfer: ArrayBuffer[]) => Promise<void>} tell resolves when there is room for more
  */
 
-/** The worker's half of a session: a core session, the tokens it holds, who watches, and an order of calls. */
+/** The worker's half of a session: a core session, who watches it, and an order of calls. */
 export class WorkerSession {
   /**
    * @param {import('./wasm.js').Core} core
@@ -22,8 +22,6 @@ export class WorkerSession {
     this.kv = kv;
     this.overflow = overflow;
     this.inner = core.session(context, kv);
-    /** Tokens in the cache, by position. @type {number[]} */
-    this.tokens = [];
     /** @type {Set<Watcher>} */
     this.watchers = new Set();
     /** @type {Map<number, number>} layers to how many watch */
@@ -34,7 +32,7 @@ export class WorkerSession {
   }
 
   get length() {
-    return this.tokens.length;
+    return this.inner.length;
   }
 
   /**
@@ -93,7 +91,6 @@ export class WorkerSession {
   async step(tokens) {
     const position = this.length;
     this.inner.feed(tokens);
-    for (const id of tokens) this.tokens.push(id);
     for (const watcher of [...this.watchers]) {
       /** @type {import('./types.js').Step} */
       const step = { position, tokens: tokens.slice(), attention: {}, cache: this.cache() };
@@ -115,7 +112,6 @@ export class WorkerSession {
       throw new HeadlightError('BAD_ARGUMENT', `rewind: ${n} is not a length from 0 to ${this.length}`);
     }
     this.inner.rewind(n);
-    this.tokens.length = n;
   }
 
   /**
@@ -124,11 +120,13 @@ export class WorkerSession {
    * @returns {number} positions that stay
    */
   reuse(prompt) {
+    const held = this.inner.tokens();
+    const most = Math.min(held.length, prompt.length - 1);
     let same = 0;
-    const most = Math.min(this.length, prompt.length - 1);
-    while (same < most && this.tokens[same] === prompt[same]) same++;
-    this.rewind(same);
-    return same;
+    while (same < most && held[same] === prompt[same]) same++;
+    const kept = this.inner.keeps(same);
+    this.rewind(kept);
+    return kept;
   }
 
   /** @returns {import('./types.js').CacheStats} by the allocator's count */

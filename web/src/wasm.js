@@ -8,61 +8,35 @@ const RESERVE_PART = 2 ** 30;
 /** @type {readonly import('./types.js').KvType[]} */
 export const KV_TYPES = ['f32', 'f16', 'q8_0'];
 const KINDS = /** @type {const} */ (['MHA', 'GQA', 'MQA', 'MLA']);
-/** Of hl_tap. */
-export const TAPS = /** @type {const} */ ({
-  embd: 0,
-  attn_norm: 1,
-  q: 2,
-  k: 3,
-  v: 4,
-  attn_prob: 5,
-  attn_out: 6,
-  ffn_norm: 7,
-  ffn_out: 8,
-  layer_out: 9,
-  final_norm: 10,
-  logits: 11,
-  router: 12,
-});
+/**
+ * @typedef {'embd' | 'attn_norm' | 'q' | 'k' | 'v' | 'attn_prob' | 'attn_out' | 'ffn_norm' | 'ffn_out' | 'layer_out' |
+ *   'final_norm' | 'logits' | 'router'} Tap
+ */
+/** In the order of hl_tap. */
+const TAPS =
+  'embd attn_norm q k v attn_prob attn_out ffn_norm ffn_out layer_out final_norm logits router'.split(' ');
 /** Flags of hl_tokenize and hl_detokenizer_new. */
 export const SPECIAL = 1;
 export const BOS = 2;
+export const CONTINUE = 4;
 /** HL_CHUNK: positions that are evaluated together. */
 export const CHUNK = 64;
 
 /** Fields of struct hl_info in order: 22 int32, then doubles from byte 88 on. */
-const INFO_INTS = /** @type {const} */ ([
-  'nLayer',
-  'nHead',
-  'nHeadKv',
-  'nEmbd',
-  'nFf',
-  'nVocab',
-  'nCtxTrain',
-  'dHeadK',
-  'dHeadV',
-  'kvLoraRank',
-  'dRope',
-  'nExpert',
-  'nExpertUsed',
-  'attention',
-  'bos',
-  'eos',
-  'eot',
-  'unk',
-  'pad',
-  'addBos',
-  'addEos',
-  'slidingWindow',
-]);
-const INFO_DOUBLES = /** @type {const} */ (['nParams', 'fileBytes', 'packedBytes', 'stagingBytes']);
+const INFO_INTS = (
+  'nLayer nHead nHeadKv nEmbd nFf nVocab nCtxTrain dHeadK dHeadV kvLoraRank dRope nExpert nExpertUsed attention ' +
+  'bos eos eot unk pad addBos addEos slidingWindow'
+).split(' ');
+const INFO_DOUBLES = ['nParams', 'fileBytes', 'packedBytes', 'stagingBytes'];
 const INFO_BYTES = 88 + 8 * INFO_DOUBLES.length;
 const MEMORY_FIELDS = /** @type {const} */ (['weights', 'cache', 'scratch', 'tokenizer', 'peak']);
 const CACHE_FIELDS = /** @type {const} */ (['positions', 'blocks', 'used', 'reserved', 'shared']);
 const SAMPLER_BYTES = 52;
 
 /**
- * @typedef {Record<typeof INFO_INTS[number] | typeof INFO_DOUBLES[number], number>} CoreInfo
+ * @typedef {Record<'nLayer' | 'nHead' | 'nHeadKv' | 'nEmbd' | 'nFf' | 'nVocab' | 'nCtxTrain' | 'dHeadK' | 'dHeadV' |
+ *   'kvLoraRank' | 'dRope' | 'nExpert' | 'nExpertUsed' | 'attention' | 'bos' | 'eos' | 'eot' | 'unk' | 'pad' | 'addBos' |
+ *   'addEos' | 'slidingWindow' | 'nParams' | 'fileBytes' | 'packedBytes' | 'stagingBytes', number>} CoreInfo
  * @typedef {Record<typeof CACHE_FIELDS[number], number>} CoreCache
  * @typedef {string | number | boolean | null} MetaScalar
  *
@@ -272,7 +246,7 @@ export class Core {
   info() {
     if (this.known) return this.known;
     this.check(this.module._hl_model_info(this.model, this.out));
-    const out = /** @type {CoreInfo} */ ({});
+    const out = /** @type {any} */ ({});
     INFO_INTS.forEach((name, i) => (out[name] = this.view.getInt32(this.out + 4 * i, true)));
     INFO_DOUBLES.forEach((name, i) => (out[name] = this.view.getFloat64(this.out + 88 + 8 * i, true)));
     return (this.known = out);
@@ -493,6 +467,20 @@ export class CoreSession {
     return this.core.floats(p, this.core.info().nVocab);
   }
 
+  /** @returns {Int32Array} a copy of the ids in the cache */
+  tokens() {
+    const p = this.core.module._hl_session_tokens(this.pointer) >>> 0;
+    return p === 0 ? new Int32Array(0) : new Int32Array(this.core.memory.buffer, p, this.length).slice();
+  }
+
+  /**
+   * @param {number} n a length that is wanted back
+   * @returns {number} the largest length up to n that rewind() can go to
+   */
+  keeps(n) {
+    return this.core.module._hl_session_keeps(this.pointer, n);
+  }
+
   /** @param {number} n positions to keep */
   rewind(n) {
     this.core.check(this.core.module._hl_session_rewind(this.pointer, n));
@@ -511,22 +499,22 @@ export class CoreSession {
   }
 
   /**
-   * @param {keyof typeof TAPS} tap
+   * @param {Tap} tap
    * @param {number} layer
    * @param {boolean} on
    */
   tap(tap, layer, on) {
-    this.core.check(this.core.module._hl_tap_set(this.pointer, TAPS[tap], layer, on ? 1 : 0));
+    this.core.check(this.core.module._hl_tap_set(this.pointer, TAPS.indexOf(tap), layer, on ? 1 : 0));
   }
 
   /**
-   * @param {keyof typeof TAPS} tap
+   * @param {Tap} tap
    * @param {number} [layer]
    * @returns {{ heads: number, rows: number, cols: number, data: Float32Array } | undefined} a copy of the last chunk's
    */
   read(tap, layer = 0) {
     const { core } = this;
-    const p = core.module._hl_tap_read(this.pointer, TAPS[tap], layer, core.out) >>> 0;
+    const p = core.module._hl_tap_read(this.pointer, TAPS.indexOf(tap), layer, core.out) >>> 0;
     if (p === 0) return undefined;
     const [heads, rows, cols] = [0, 4, 8].map((o) => core.view.getInt32(core.out + o, true));
     return { heads, rows, cols, data: core.floats(p, heads * rows * cols) };

@@ -232,7 +232,8 @@ const methods = {
           : typeof prompt === 'string'
             ? loaded().tokenize(prompt, RAW_PROMPT)
             : prompt;
-      const answer = new Answer(s, ids, options, request.signal, (chunk) => request.say('chunk', chunk));
+      const say = (/** @type {import('./types.js').Chunk} */ chunk) => request.say('chunk', chunk);
+      const answer = new Answer(s, ids, options, request.signal, say, messages === undefined);
       const result = await answer.run();
       return { result, length: s.length };
     });

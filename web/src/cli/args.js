@@ -1,0 +1,77 @@
+/** Wrong usage of the command line: exit code 2. */
+export class UsageError extends Error {}
+
+/**
+ * @typedef {'flag' | 'text' | 'number' | 'count'} Kind
+ * @typedef {Record<string, Kind>} Spec options of a command, by name without dashes
+ */
+
+/**
+ * @param {string} name
+ * @param {Kind} kind
+ * @param {string} text
+ */
+function valueOf(name, kind, text) {
+  if (kind === 'text') return text;
+  const value = Number(text);
+  if (text.trim() === '' || Number.isNaN(value))
+    throw new UsageError(`--${name} needs a number, not "${text}"`);
+  if (kind === 'count' && (!Number.isInteger(value) || value < 0)) {
+    throw new UsageError(`--${name} needs a whole number, 0 or more, not "${text}"`);
+  }
+  return value;
+}
+
+/**
+ * @param {string[]} argv after the command
+ * @param {Spec} spec
+ * @returns {{ options: Record<string, any>, rest: string[] }} options by name; what is no option
+ * @throws {UsageError}
+ */
+export function parseArgs(argv, spec) {
+  /** @type {Record<string, any>} */
+  const options = {};
+  /** @type {string[]} */
+  const rest = [];
+  for (let i = 0; i < argv.length; i++) {
+    const arg = argv[i];
+    if (!arg.startsWith('--') || arg === '--') {
+      if (arg !== '--') rest.push(arg);
+      continue;
+    }
+    const [name, inline] = splitOnce(arg.slice(2));
+    const kind = spec[name];
+    if (!kind) {
+      const known = Object.keys(spec).map((n) => `--${n}`);
+      throw new UsageError(`unknown option --${name}; there are ${known.join(' ') || 'none'}`);
+    }
+    if (kind === 'flag') {
+      if (inline !== undefined) throw new UsageError(`--${name} takes no value`);
+      options[name] = true;
+      continue;
+    }
+    const text = inline ?? argv[++i];
+    if (text === undefined) throw new UsageError(`--${name} needs a value`);
+    options[name] = valueOf(name, kind, text);
+  }
+  return { options, rest };
+}
+
+/** @param {string} text @returns {[string, string | undefined]} */
+function splitOnce(text) {
+  const at = text.indexOf('=');
+  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
+}
+
+/**
+ * @param {string[]} rest
+ * @param {string} name of the command
+ * @returns {string} the one MODEL argument
+ */
+export function oneModel(rest, name) {
+  if (rest.length !== 1) {
+    const what = rest.length === 0 ? 'needs a MODEL' : `takes one MODEL, not ${rest.length} arguments`;
+    throw new UsageError(`${name} ${what}: a path, a URL, or a name of models/manifest.json`);
+  }
+  return rest[0];
+}

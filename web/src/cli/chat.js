@@ -1,0 +1,155 @@
+import { createInterface } from 'node:readline';
+import { isAbort } from '../errors.js';
+import { load } from '../index.js';
+import { oneModel, parseArgs } from './args.js';
+import { progressBar } from './core.js';
+import { findModel } from './models.js';
+import { readTemplate } from './text.js';
+import { write } from './json.js';
+
+const OPTIONS = /** @type {const} */ ({
+  prompt: 'text',
+  system: 'text',
+  temperature: 'number',
+  'top-k': 'count',
+  'top-p': 'number',
+  'min-p': 'number',
+  seed: 'count',
+  'max-tokens': 'count',
+  ctx: 'count',
+  kv: 'text',
+  threads: 'count',
+  template: 'text',
+});
+
+const HELP = `/help     this list
+/new      begin a new chat
+/system TEXT   set the system prompt and begin a new chat
+/exit     end (Ctrl-D too); Ctrl-C stops an answer
+`;
+
+/**
+ * headlight chat: one answer with --prompt, else a chat in the terminal.
+ * @param {string[]} argv
+ * @returns {Promise<number>} exit code
+ */
+export async function chatCommand(argv) {
+  const { options, rest } = parseArgs(argv, OPTIONS);
+  const path = await findModel(oneModel(rest, 'chat'));
+  const template = options.template === undefined ? undefined : readTemplate(options.template);
+  const model = await load(path, {
+    context: options.ctx,
+    kv: options.kv,
+    threads: options.threads,
+    template,
+    onProgress: progressBar(),
+  });
+  for (const warning of model.info.warnings) process.stderr.write(`${warning}\n`);
+  const sampling = {
+    temperature: options.temperature,
+    topK: options['top-k'],
+    topP: options['top-p'],
+    minP: options['min-p'],
+    seed: options.seed,
+    maxTokens: options['max-tokens'],
+  };
+  const talk = new Talk(model, sampling, options.system);
+  try {
+    if (options.prompt !== undefined) await talk.say(options.prompt);
+    else await talk.interactive();
+  } finally {
+    await model.dispose();
+  }
+  return 0;
+}
+
+/** A chat: its messages, and how the next answer is made. */
+class Talk {
+  /**
+   * @param {import('../types.js').Model} model
+   * @param {import('../types.js').GenerateOptions} sampling
+   * @param {string | undefined} system
+   */
+  constructor(model, sampling, system) {
+    this.model = model;
+    this.sampling = sampling;
+    this.system = system;
+    /** @type {import('../types.js').Message[]} */
+    this.messages = [];
+    /** @type {AbortController | undefined} */
+    this.answering = undefined;
+    this.begin();
+  }
+
+  begin() {
+    this.messages = this.system === undefined ? [] : [{ role: 'system', content: this.system }];
+  }
+
+  /** @param {string} prompt */
+  async say(prompt) {
+    this.messages.push({ role: 'user', content: prompt });
+    this.answering = new AbortController();
+    const answer = this.model.chat(this.messages, { ...this.sampling, signal: this.answering.signal });
+    try {
+      for await (const { text } of answer) await write(text);
+    } catch (error) {
+      if (!isAbort(error)) {
+        this.messages.pop();
+        throw error;
+      }
+    } finally {
+      this.answering = undefined;
+    }
+    await write('\n');
+    const { text, timings } = await answer;
+    this.messages.push({ role: 'assistant', content: text });
+    return timings;
+  }
+
+  /** Reads lines until the end. */
+  async interactive() {
+    const terminal = Boolean(process.stdin.isTTY);
+    const lines = createInterface({
+      input: process.stdin,
+      output: terminal ? process.stderr : undefined,
+      terminal,
+    });
+    lines.on('SIGINT', () => {
+      if (this.answering) this.answering.abort();
+      else lines.close();
+    });
+    lines.setPrompt(terminal ? '> ' : '');
+    if (terminal) process.stderr.write(`${this.model.info.name}. /help lists the commands.\n`);
+    lines.prompt();
+    for await (const line of lines) {
+      if (line.trim() === '/exit') break;
+      if (line.startsWith('/')) this.command(line.trim());
+      else if (line.trim() !== '') await this.turn(line);
+      lines.prompt();
+    }
+    lines.close();
+  }
+
+  /** @param {string} line */
+  async turn(line) {
+    try {
+      const { promptPerSecond, decodePerSecond } = await this.say(line);
+      if (process.stderr.isTTY) {
+        const rates = `${promptPerSecond.toFixed(0)} tokens/s prompt, ${decodePerSecond.toFixed(1)} tokens/s answer`;
+        process.stderr.write(`(${rates})\n`);
+      }
+    } catch (error) {
+      process.stderr.write(`${/** @type {Error} */ (error).message}\n`);
+    }
+  }
+
+  /** @param {string} line */
+  command(line) {
+    const [name, ...words] = line.split(' ');
+    if (name === '/new') this.begin();
+    else if (name === '/system') {
+      this.system = words.join(' ') || undefined;
+      this.begin();
+    } else process.stderr.write(name === '/help' ? HELP : `there is no ${name}\n${HELP}`);
+  }
+}

@@ -1,0 +1,246 @@
+import { HeadlightError } from '../errors.js';
+import { contextOf } from '../loader.js';
+import { BOS, CHUNK, SPECIAL } from '../wasm.js';
+import { oneModel, parseArgs, UsageError } from './args.js';
+import { openModel } from './core.js';
+import { f32, f32s, readIds, serveLines } from './json.js';
+
+const OPTIONS = /** @type {const} */ ({
+  json: 'flag',
+  kv: 'text',
+  precision: 'text',
+  variant: 'text',
+  threads: 'count',
+  ctx: 'count',
+  chunk: 'count',
+  mla: 'text',
+});
+const INPUTS = ['tokens', 'text', 'positions', 'logits', 'top', 'attention', 'hidden', 'router', 'greedy'];
+
+/**
+ * @param {string | undefined} value
+ * @param {string[]} known
+ * @param {string} name
+ */
+function checkChoice(value, known, name) {
+  if (value !== undefined && !known.includes(value)) {
+    throw new UsageError(`--${name} is one of ${known.join(', ')}, not "${value}"`);
+  }
+}
+
+/**
+ * headlight eval: numbers of single positions, for tests and for people who compare.
+ * @param {string[]} argv
+ * @returns {Promise<number>} exit code
+ */
+export async function evalCommand(argv) {
+  const { options, rest } = parseArgs(argv, OPTIONS);
+  const model = oneModel(rest, 'eval');
+  if (!options.json) throw new UsageError('eval reads and writes JSON lines: give --json');
+  checkChoice(options.kv, ['f32', 'f16', 'q8_0'], 'kv');
+  checkChoice(options.precision, ['fast', 'high'], 'precision');
+  checkChoice(options.variant, ['relaxed', 'simd', 'single'], 'variant');
+  checkChoice(options.mla, ['auto', 'absorbed', 'expanded'], 'mla');
+  if (options.chunk === 0 || options.threads === 0)
+    throw new UsageError('--chunk and --threads are at least 1');
+  const core = await openModel(model, options);
+  if (options.mla !== undefined && options.mla !== 'auto' && core.kind() !== 'MLA') {
+    throw new UsageError(`--mla ${options.mla}: the model's attention is ${core.kind()}, not MLA`);
+  }
+  return serveLines((input) => new Evaluation(core, options, input).run());
+}
+
+/** One line of eval: a new context, the tokens, and what was asked of them. */
+class Evaluation {
+  /**
+   * @param {import('../wasm.js').Core} core
+   * @param {Record<string, any>} options
+   * @param {any} input
+   */
+  constructor(core, options, input) {
+    const odd = Object.keys(input).find((name) => !INPUTS.includes(name));
+    if (odd !== undefined) {
+      throw new HeadlightError('BAD_ARGUMENT', `eval: unknown "${odd}"; there are ${INPUTS.join(', ')}`);
+    }
+    this.core = core;
+    this.input = input;
+    this.info = core.info();
+    this.tokens = this.#readTokens();
+    this.all = this.#readPositions();
+    this.top = this.#readCount('top');
+    this.greedy = this.#readCount('greedy');
+    this.layers = this.#readLayers();
+    const wanted = this.tokens.length + this.greedy;
+    this.session = core.session(
+      options.ctx ?? Math.max(contextOf(this.info, undefined), wanted),
+      options.kv ?? 'f16',
+    );
+    // Taps hold the last chunk only; without taps the core cuts by itself.
+    this.chunk = Math.min(options.chunk ?? CHUNK, CHUNK);
+    /** @type {Record<string, any>} */
+    this.out = { tokens: Array.from(this.tokens) };
+    if (input.logits) this.out.logits = [];
+    if (this.top > 0) this.out.top = [];
+    if (this.layers.length > 0) this.out.attention = {};
+  }
+
+  #readTokens() {
+    const { tokens, text } = this.input;
+    if (tokens !== undefined) {
+      const ids = readIds(tokens, 'tokens');
+      if (ids.length > 0) return ids;
+    } else if (typeof text === 'string') {
+      const ids = this.core.tokenize(text, SPECIAL | BOS);
+      if (ids.length > 0) return ids;
+    } else {
+      throw new HeadlightError('BAD_ARGUMENT', 'eval needs "tokens", a list of ids, or "text"');
+    }
+    throw new HeadlightError('BAD_ARGUMENT', 'eval: there is no token to evaluate');
+  }
+
+  #readPositions() {
+    const { positions = 'last' } = this.input;
+    if (positions !== 'last' && positions !== 'all') {
+      throw new HeadlightError(
+        'BAD_ARGUMENT',
+        `positions is "last" or "all", not ${JSON.stringify(positions)}`,
+      );
+    }
+    return positions === 'all';
+  }
+
+  /** @param {'top' | 'greedy'} name */
+  #readCount(name) {
+    const value = this.input[name] ?? 0;
+    if (!Number.isInteger(value) || value < 0) {
+      throw new HeadlightError('BAD_ARGUMENT', `${name} must be a whole number, 0 or more`);
+    }
+    return value;
+  }
+
+  /** @returns {number[]} */
+  #readLayers() {
+    const layers = readIds(this.input.attention ?? [], 'attention');
+    for (const layer of layers) {
+      if (layer < 0 || layer >= this.info.nLayer) {
+        throw new HeadlightError(
+          'BAD_ARGUMENT',
+          `attention: layer ${layer}; there are 0 to ${this.info.nLayer - 1}`,
+        );
+      }
+    }
+    return Array.from(layers);
+  }
+
+  run() {
+    try {
+      this.#tap();
+      for (let at = 0; at < this.tokens.length; at += this.chunk) {
+        this.session.feed(this.tokens.subarray(at, at + this.chunk));
+        this.#takeAttention(at);
+        if (this.all) this.#takeAll();
+      }
+      this.#takeLast();
+      this.#goOn();
+      return this.out;
+    } finally {
+      this.session.free();
+    }
+  }
+
+  #tap() {
+    const { session, input, info } = this;
+    for (const layer of this.layers) session.tap('attn_prob', layer, true);
+    if (this.all && (input.logits || this.top > 0)) session.tap('logits', 0, true);
+    for (let layer = 0; layer < info.nLayer; layer++) {
+      if (input.hidden) session.tap('layer_out', layer, true);
+      if (input.router && info.nExpert > 0) session.tap('router', layer, true);
+    }
+    if (!input.hidden) return;
+    session.tap('embd', 0, true);
+    session.tap('final_norm', 0, true);
+  }
+
+  /** @param {number} at first position of the chunk */
+  #takeAttention(at) {
+    const n = this.tokens.length;
+    for (const layer of this.layers) {
+      const map = this.session.read('attn_prob', layer);
+      if (!map) continue;
+      const heads = (this.out.attention[layer] ??= Array.from({ length: map.heads }, () => []));
+      for (let h = 0; h < map.heads; h++) {
+        for (let r = 0; r < map.rows; r++) {
+          const from = (h * map.rows + r) * map.cols;
+          const row = f32s(map.data.subarray(from, from + map.cols));
+          heads[h][at + r] = row.concat(Array(n - map.cols).fill(0));
+        }
+      }
+    }
+  }
+
+  /** Logits of every position of the chunk. */
+  #takeAll() {
+    const map = this.session.read('logits');
+    if (!map) return;
+    for (let r = 0; r < map.rows; r++) {
+      const row = map.data.subarray(r * map.cols, (r + 1) * map.cols);
+      if (this.input.logits) this.out.logits.push(f32s(row));
+      if (this.top > 0) this.out.top.push(this.#best(row));
+    }
+  }
+
+  /**
+   * @param {Float32Array} logits
+   * @returns {[number, number | string][]}
+   */
+  #best(logits) {
+    const { top } = this.core.with(logits, (p) => this.core.topLogprobs(p, logits.length, 0, this.top));
+    return top.map(([id, logprob]) => [id, f32(logprob)]);
+  }
+
+  #takeLast() {
+    const { input, session, out, info } = this;
+    if (!this.all) {
+      const logits = session.logits();
+      if (input.logits) out.logits = f32s(logits);
+      if (this.top > 0) out.top = this.#best(logits);
+    }
+    if (input.hidden) out.hidden = this.#hidden();
+    if (input.router) {
+      out.router = {};
+      for (let layer = 0; layer < info.nLayer; layer++) {
+        const chosen = session.read('router', layer);
+        if (chosen) out.router[layer] = f32s(chosen.data);
+      }
+    }
+  }
+
+  #hidden() {
+    const lastRow = (/** @type {import('../wasm.js').Tap} */ tap, /** @type {number} */ layer) => {
+      const map = this.session.read(tap, layer);
+      return map ? f32s(map.data.subarray((map.rows - 1) * map.cols, map.rows * map.cols)) : [];
+    };
+    /** @type {Record<string, any>} */
+    const hidden = { embed: lastRow('embd', 0) };
+    for (let layer = 0; layer < this.info.nLayer; layer++)
+      hidden[`layer_${layer}`] = lastRow('layer_out', layer);
+    hidden.final_norm = lastRow('final_norm', 0);
+    return hidden;
+  }
+
+  /** The tokens that follow, best first always. */
+  #goOn() {
+    if (this.greedy === 0) return;
+    /** @type {number[]} */
+    const ids = [];
+    for (;;) {
+      const logits = this.session.logits();
+      let best = 0;
+      for (let i = 1; i < logits.length; i++) if (logits[i] > logits[best]) best = i;
+      ids.push(best);
+      if (ids.length >= this.greedy) break;
+      this.session.feed(Int32Array.of(best));
+    }
+    this.out.greedy = ids;
+  }
+}

@@ -1,0 +1,43 @@
+/** What `headlight help` prints. @type {Record<string, string>} */
+const TOPICS = {
+  chat: `headlight chat MODEL [--prompt TEXT] [--system TEXT] [--temperature X] [--top-k N] [--top-p X] [--min-p X]
+               [--seed N] [--max-tokens N] [--ctx N] [--kv f32|f16|q8_0] [--threads N] [--template FILE]
+    Answers --prompt, or chats in the terminal: Ctrl-C stops an answer, /help lists commands.`,
+  eval: `headlight eval MODEL --json [--kv f32|f16|q8_0] [--precision fast|high] [--variant relaxed|simd|single]
+               [--threads N] [--ctx N] [--chunk N] [--mla auto|absorbed|expanded]
+    JSON lines. In: "tokens" (ids) or "text"; "positions": "last" (default) or "all"; and any of "logits": true,
+    "top": k, "attention": [layers], "hidden": true, "router": true, "greedy": n.
+    Out: "tokens", "logits", "top" ([id, natural-log probability]; for "all" a list for each position),
+    "attention" ({layer: [head][row][column]}), "hidden" (of the last token), "greedy" (ids).
+    Each line is a new context. --chunk feeds n tokens at a time, at most 64.`,
+  tokenize: `headlight tokenize MODEL --json
+    JSON lines. In: "text", "special": true parses control markers in it, "bos": true begins as a text begins.
+    Out: "ids".`,
+  detokenize: `headlight detokenize MODEL --json
+    JSON lines. In: "ids", "special": true shows control tokens. Out: "text".`,
+  template: `headlight template MODEL --json
+headlight template --template FILE --json
+    JSON lines. In: the template's variables (messages, tools, add_generation_prompt, ..). Out: "text".`,
+  sample: `headlight sample --json
+    JSON lines. In: "logits" (numbers, or "-inf", "inf", "nan"), "params" (temperature, top_k, top_p, min_p, typical_p,
+    repeat_penalty, repeat_last_n, frequency_penalty, presence_penalty, logit_bias, seed), "history" (ids), "draws": n.
+    Out: "probs", the distribution that is drawn from, and "tokens", the draws. Steps that are not named are off.`,
+  inspect: `headlight inspect MODEL [--json] [--check]
+    Metadata, hyperparameters, tensors, packed size, cache bytes a token. --check: exit code 1 and the reason where the
+    file cannot be run, as far as the header tells.`,
+};
+
+/**
+ * @param {string | undefined} topic
+ * @returns {string}
+ */
+export function help(topic) {
+  if (topic !== undefined && Object.hasOwn(TOPICS, topic)) return `${TOPICS[topic]}\n`;
+  return `${Object.values(TOPICS).join('\n\n')}
+
+MODEL is a path, a URL, or a name of models/manifest.json (fetched once, verified).
+Exit code: 0; 1 with one line on stderr when the input is at fault; 2 for wrong usage.
+JSON lines: one object a line on stdin, one answer a line on stdout, in order; a line that fails answers
+{"error": {"code", "message"}}.
+`;
+}

@@ -1,0 +1,106 @@
+import { kvPlan } from '../plan.js';
+import { shapeOf } from '../loader.js';
+import { oneModel, parseArgs } from './args.js';
+import { openHeader } from './core.js';
+import { write } from './json.js';
+
+/** Elements of an array that are shown. */
+const SHOWN = 8;
+
+/**
+ * @param {import('../wasm.js').Core} core
+ * @returns {Record<string, any>}
+ */
+function metadata(core) {
+  /** @type {Record<string, any>} */
+  const out = {};
+  for (let i = 0; i < core.metaCount(); i++) {
+    const length = core.metaLength(i);
+    const shown = Array.from({ length: Math.min(length < 0 ? 1 : length, SHOWN) }, (_, j) =>
+      core.metaValue(i, j),
+    );
+    out[core.metaKey(i)] = length < 0 ? shown[0] : length <= SHOWN ? shown : { length, first: shown };
+  }
+  return out;
+}
+
+/**
+ * @param {import('../wasm.js').Core} core
+ * @returns {Record<string, any>}
+ */
+function facts(core) {
+  const info = core.info();
+  const runs = info.nLayer > 0;
+  return {
+    architecture: core.architecture(),
+    kind: core.kind(),
+    hyperparameters: {
+      n_layer: info.nLayer,
+      n_head: info.nHead,
+      n_head_kv: info.nHeadKv,
+      n_embd: info.nEmbd,
+      n_ff: info.nFf,
+      n_vocab: info.nVocab,
+      n_ctx_train: info.nCtxTrain,
+      d_head_k: info.dHeadK,
+      d_head_v: info.dHeadV,
+      kv_lora_rank: info.kvLoraRank,
+      d_rope: info.dRope,
+      n_expert: info.nExpert,
+      n_expert_used: info.nExpertUsed,
+      sliding_window: info.slidingWindow,
+    },
+    tokens: { bos: info.bos, eos: info.eos, eot: info.eot, unk: info.unk, pad: info.pad },
+    parameters: info.nParams,
+    file_bytes: info.fileBytes,
+    packed_bytes: info.packedBytes,
+    cache_bytes_per_token: {
+      f32: runs ? kvPlan(shapeOf(info), 1, 'f32').bytesPerToken : 0,
+      f16: runs ? kvPlan(shapeOf(info), 1, 'f16').bytesPerToken : 0,
+    },
+  };
+}
+
+/** @param {number} n */
+const mb = (n) => `${(n / 1e6).toFixed(1)} MB`;
+
+/**
+ * @param {Record<string, any>} all
+ * @returns {string}
+ */
+function asText(all) {
+  const lines = [
+    `architecture  ${all.architecture}, ${all.kind}`,
+    `parameters    ${(all.parameters / 1e6).toFixed(1)} M`,
+    `file          ${mb(all.file_bytes)}`,
+    `packed        ${mb(all.packed_bytes)} in memory`,
+    `cache         ${all.cache_bytes_per_token.f16} bytes a token in f16, ${all.cache_bytes_per_token.f32} in f32`,
+    '',
+    ...Object.entries(all.hyperparameters).map(([k, v]) => `${k.padEnd(14)} ${v}`),
+    '',
+    ...Object.entries(all.metadata).map(([k, v]) => `${k} = ${cut(JSON.stringify(v))}`),
+    '',
+    ...all.tensors.map(
+      (/** @type {any} */ t) =>
+        `${t.name.padEnd(36)} ${t.type.padEnd(6)} [${t.dims.join(', ')}]  ${t.bytes} bytes`,
+    ),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** @param {string} text */
+const cut = (text) => (text.length > 200 ? `${text.slice(0, 200)}..` : text);
+
+/**
+ * headlight inspect
+ * @param {string[]} argv
+ * @returns {Promise<number>} exit code
+ */
+export async function inspectCommand(argv) {
+  const { options, rest } = parseArgs(argv, { json: 'flag', check: 'flag' });
+  const core = await openHeader(oneModel(rest, 'inspect'));
+  if (options.check) core.checkModel();
+  const all = { ...facts(core), metadata: metadata(core), tensors: core.tensors() };
+  await write(options.json ? `${JSON.stringify(all)}\n` : asText(all));
+  return 0;
+}

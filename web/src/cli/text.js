@@ -1,0 +1,139 @@
+import { readFileSync } from 'node:fs';
+import { Chat } from '../chat.js';
+import { HeadlightError } from '../errors.js';
+import { openCore } from '../instance.js';
+import { ChatTemplate } from '../template.js';
+import { BOS, SPECIAL } from '../wasm.js';
+import { oneModel, parseArgs, UsageError } from './args.js';
+import { openHeader } from './core.js';
+import { f32s, readFloat, readIds, serveLines } from './json.js';
+
+/** The commands that need no weights. */
+
+/**
+ * @param {string[]} argv
+ * @param {string} name
+ */
+function modelWithJson(argv, name) {
+  const { options, rest } = parseArgs(argv, { json: 'flag' });
+  const model = oneModel(rest, name);
+  if (!options.json) throw new UsageError(`${name} reads and writes JSON lines: give --json`);
+  return model;
+}
+
+/** @param {string[]} argv */
+export async function tokenizeCommand(argv) {
+  const core = await openHeader(modelWithJson(argv, 'tokenize'));
+  return serveLines(({ text, special = false, bos = false }) => {
+    if (typeof text !== 'string') throw new HeadlightError('BAD_ARGUMENT', 'tokenize needs "text", a string');
+    return { ids: Array.from(core.tokenize(text, (special ? SPECIAL : 0) | (bos ? BOS : 0))) };
+  });
+}
+
+/** @param {string[]} argv */
+export async function detokenizeCommand(argv) {
+  const core = await openHeader(modelWithJson(argv, 'detokenize'));
+  return serveLines(({ ids, special = false }) => {
+    const detokenizer = core.detokenizer(special ? SPECIAL : 0);
+    try {
+      let text = '';
+      for (const id of readIds(ids, 'ids')) text += detokenizer.push(id);
+      return { text: text + detokenizer.flush() };
+    } finally {
+      detokenizer.free();
+    }
+  });
+}
+
+/**
+ * @param {string} path
+ * @returns {string}
+ */
+export function readTemplate(path) {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new HeadlightError('NOT_FOUND', `${path}: the template cannot be read`, { cause });
+  }
+}
+
+/** @param {string[]} argv */
+export async function templateCommand(argv) {
+  const { options, rest } = parseArgs(argv, { json: 'flag', template: 'text' });
+  if (!options.json) throw new UsageError('template reads and writes JSON lines: give --json');
+  /** @type {Record<string, unknown>} */
+  const known = {};
+  let template;
+  if (options.template !== undefined) {
+    if (rest.length > 0) throw new UsageError('template takes a MODEL or --template FILE, not both');
+    template = new ChatTemplate(readTemplate(options.template), options.template);
+  } else {
+    const core = await openHeader(oneModel(rest, 'template'));
+    const chat = new Chat(core, undefined);
+    if (chat.warning) process.stderr.write(`${chat.warning}\n`);
+    template = await chat.template();
+    const { bos, eos } = core.info();
+    if (bos >= 0) known.bos_token = core.tokenText(bos);
+    if (eos >= 0) known.eos_token = core.tokenText(eos);
+  }
+  return serveLines((variables) => ({ text: template.render({ ...known, ...variables }) }));
+}
+
+/** Names of sampling parameters on the command line, and the values that switch them off. @type {Record<string, [string, number]>} */
+const PARAMS = {
+  temperature: ['temperature', 1],
+  top_k: ['topK', 0],
+  top_p: ['topP', 1],
+  min_p: ['minP', 0],
+  typical_p: ['typicalP', 1],
+  repeat_penalty: ['repeatPenalty', 1],
+  repeat_last_n: ['repeatLastN', -1],
+  frequency_penalty: ['frequencyPenalty', 0],
+  presence_penalty: ['presencePenalty', 0],
+};
+
+/**
+ * @param {any} given
+ * @returns {import('../wasm.js').SamplerParams}
+ */
+function readParams(given) {
+  const odd = Object.keys(given).find(
+    (name) => !(name in PARAMS) && name !== 'seed' && name !== 'logit_bias',
+  );
+  if (odd !== undefined) {
+    const known = [...Object.keys(PARAMS), 'logit_bias', 'seed'].join(', ');
+    throw new HeadlightError('BAD_ARGUMENT', `params: unknown "${odd}"; there are ${known}`);
+  }
+  /** @type {any} */
+  const params = { seed: given.seed ?? crypto.getRandomValues(new Uint32Array(1))[0], logitBias: {} };
+  for (const [name, [field, off]] of Object.entries(PARAMS))
+    params[field] = readFloat(given[name] ?? off, name);
+  for (const [id, value] of Object.entries(given.logit_bias ?? {}))
+    params.logitBias[id] = readFloat(value, 'logit_bias');
+  return params;
+}
+
+/** @param {string[]} argv */
+export async function sampleCommand(argv) {
+  const { options, rest } = parseArgs(argv, { json: 'flag' });
+  if (rest.length > 0) throw new UsageError('sample takes no MODEL');
+  if (!options.json) throw new UsageError('sample reads and writes JSON lines: give --json');
+  const core = await openCore({ variant: 'single' });
+  return serveLines(({ logits, params = {}, history = [], draws = 0 }) => {
+    if (!Array.isArray(logits) || logits.length === 0) {
+      throw new HeadlightError('BAD_ARGUMENT', 'sample needs "logits", a list with at least one number');
+    }
+    if (!Number.isInteger(draws) || draws < 0) {
+      throw new HeadlightError('BAD_ARGUMENT', 'draws must be a whole number, 0 or more');
+    }
+    const sampler = core.sampler(readParams(params));
+    try {
+      for (const id of readIds(history, 'history')) sampler.accept(id);
+      const values = Float32Array.from(logits, (x) => readFloat(x, 'logits'));
+      const { probs, tokens } = sampler.distribution(values, draws);
+      return { probs: f32s(probs), tokens };
+    } finally {
+      sampler.free();
+    }
+  });
+}
