@@ -119,6 +119,28 @@ void gelu_mul__simd128(float *y, const float *g, const float *u, int n) {
     for (; i < n; i++) y[i] = gelu_f32(g[i]) * u[i];
 }
 
+void relu2__simd128(float *y, int n) {
+    int i = 0;
+    for (; i + 4 <= n; i += 4) {
+        v128_t x = wasm_v128_load(y + i);
+        x = wasm_v128_and(x, wasm_f32x4_gt(x, wasm_f32x4_const_splat(0)));
+        wasm_v128_store(y + i, wasm_f32x4_mul(x, x));
+    }
+    for (; i < n; i++) y[i] = y[i] > 0 ? y[i] * y[i] : 0;
+}
+
+void softcap__simd128(float *y, float cap, int n) {
+    const v128_t one = wasm_f32x4_const_splat(1), two = wasm_f32x4_const_splat(2);
+    float double_inverse = 2 / cap;
+    int i = 0;
+    for (; i + 4 <= n; i += 4) {
+        v128_t e = exp_f32x4(wasm_f32x4_mul(wasm_v128_load(y + i), wasm_f32x4_splat(double_inverse)));
+        v128_t tanh = wasm_f32x4_sub(one, wasm_f32x4_div(two, wasm_f32x4_add(e, one)));
+        wasm_v128_store(y + i, wasm_f32x4_mul(wasm_f32x4_splat(cap), tanh));
+    }
+    for (; i < n; i++) y[i] = softcap_f32(y[i], cap, double_inverse);
+}
+
 /* Rotates four pairs: (x0, x1) by the angles at cs, sn. */
 INLINE void rotate(v128_t *x0, v128_t *x1, const float *cs, const float *sn) {
     v128_t c = wasm_v128_load(cs), s = wasm_v128_load(sn), a = *x0, b = *x1;
