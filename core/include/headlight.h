@@ -264,7 +264,7 @@ HL_API const float *hl_tap_read(const hl_session *s, hl_tap tap, int layer, int3
 /* Order: logit bias, penalties, top-k, typical-p, top-p, min-p, temperature (the order of llama.cpp's defaults).
  * Values that switch a step off are given in brackets. */
 struct hl_sampler_params {
-    float temperature;       /* 0: greedy, the lowest id wins a tie [1] */
+    float temperature;       /* 0 or less: greedy, the lowest id wins a tie [1] */
     int32_t top_k;           /* [0] */
     float top_p;             /* [1] */
     float min_p;             /* [0] */
@@ -286,8 +286,8 @@ HL_API void hl_sampler_free(hl_sampler *s);
 /* Tells the sampler of a token of the context, prompt tokens included; the penalties count it. */
 HL_API hl_status hl_sampler_accept(hl_sampler *s, int32_t id);
 
-/* Draws one token from logits [n_vocab] (left as they are). NaN counts as -inf; when nothing is left, the lowest id of the
- * largest logit is taken. Does not accept it. Negative: HL_EARGUMENT, HL_EMEMORY. */
+/* Draws one token from logits [n_vocab] (left as they are); does not accept it. NaN counts as -inf, +inf is certain.
+ * Negative: HL_EARGUMENT (all logits are -inf or NaN; a biased id is not in the vocabulary), HL_EMEMORY. */
 HL_API int32_t hl_sampler_sample(hl_sampler *s, const float *logits, int n_vocab);
 
 /* The distribution hl_sampler_sample draws from: probs [n_vocab], 0 for tokens that were cut. */

@@ -2,6 +2,7 @@
  * both. */
 #include "sampler/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,10 @@ struct sampler {
     float *bias_values; /* [p.n_bias] */
     struct history history;
     struct rng rng;
-    float *logits;       /* [room] after bias and penalties */
-    struct candidate *c; /* [room]; n of them are in the running */
-    int room, n;
+    float *logits; /* [room] after bias and penalties */
+    int room;
+    struct candidate *c; /* [c_room]; n of them are in the running */
+    int c_room, n;
     bool sorted; /* c is in order of its logits */
 };
 
@@ -84,15 +86,23 @@ void sampler_free(struct sampler *s) {
 
 hl_status sampler_accept(struct sampler *s, int32_t id) { return history_add(&s->history, id); }
 
-static hl_status reserve(struct sampler *s, int n_vocab) {
+static hl_status reserve_logits(struct sampler *s, int n_vocab) {
     if (n_vocab <= s->room) return HL_OK;
     free(s->logits);
-    free(s->c);
     s->room = 0;
     s->logits = malloc((size_t)n_vocab * sizeof *s->logits);
-    s->c = s->logits ? malloc((size_t)n_vocab * sizeof *s->c) : NULL;
-    CHECK(s->c, HL_EMEMORY, "sampler: no memory for %d candidates", n_vocab);
+    CHECK(s->logits, HL_EMEMORY, "sampler: no memory for %d logits", n_vocab);
     s->room = n_vocab;
+    return HL_OK;
+}
+
+static hl_status reserve_candidates(struct sampler *s, int n) {
+    if (n <= s->c_room) return HL_OK;
+    free(s->c);
+    s->c_room = 0;
+    s->c = malloc((size_t)n * sizeof *s->c);
+    CHECK(s->c, HL_EMEMORY, "sampler: no memory for %d candidates", n);
+    s->c_room = n;
     return HL_OK;
 }
 
@@ -129,17 +139,21 @@ static float largest(const float *logits, int n) {
     return max;
 }
 
-/* All tokens of at least this logit, in the order of their ids. Infinite logits are equally likely: they
- * become 0. */
-static void collect(struct sampler *s, int n_vocab, float least) {
+/* All tokens of at least this logit, in the order of their ids. Infinite logits are equally likely:
+ * they become 0. */
+static hl_status collect(struct sampler *s, int n_vocab, float least) {
+    int n = 0;
+    for (int i = 0; i < n_vocab; i++) n += s->logits[i] >= least;
+    TRY(reserve_candidates(s, n));
     s->n = 0;
     s->sorted = false;
     for (int i = 0; i < n_vocab; i++) {
         float logit = s->logits[i];
-        if (!(logit >= least) || logit == -INFINITY) continue;
+        if (!(logit >= least)) continue;
         if (logit == INFINITY) logit = 0;
         s->c[s->n++] = (struct candidate){logit, logit, i, 0};
     }
+    return HL_OK;
 }
 
 static float max_logit(const struct sampler *s) {
@@ -166,7 +180,8 @@ static void keep_typical(struct sampler *s) {
         if (p > 0) entropy -= p * log(p);
     }
     for (int i = 0; i < s->n; i++) s->c[i].key = -(float)fabs(-log(s->c[i].p / sum) - entropy);
-    s->n = candidates_take(s->c, s->n, (double)s->p.typical_p * sum);
+    double enough = (double)s->p.typical_p * sum;
+    s->n = candidates_take(s->c, s->n, nextafter(enough, 2 * sum)); /* more than that */
     for (int i = 0; i < s->n; i++) s->c[i].key = s->c[i].logit;
     s->sorted = false;
 }
@@ -179,11 +194,16 @@ static void keep_top_p(struct sampler *s) {
     s->sorted = true;
 }
 
+/* The logit of a token that is min_p times as likely as one of logit max, which itself must stay. */
+static float min_p_logit(const struct hl_sampler_params *p, float max) {
+    return max + logf(p->min_p < 1 ? p->min_p : 1);
+}
+
 /* Keeps tokens at least min_p times as likely as the likeliest. Source: Nguyen et al. 2024, arXiv
  * 2407.01082. */
 static void keep_min_p(struct sampler *s) {
     if (s->p.min_p <= 0) return;
-    float max = max_logit(s), least = max + logf(s->p.min_p < 1 ? s->p.min_p : 1);
+    float least = min_p_logit(&s->p, max_logit(s));
     int n = 0;
     for (int i = 0; i < s->n; i++)
         if (s->c[i].logit >= least) s->c[n++] = s->c[i];
@@ -199,34 +219,39 @@ static void keep_best(struct sampler *s) {
         if (better || tie) best = i;
     }
     s->c[0] = s->c[best];
-    s->c[0].p = 1;
     s->n = 1;
 }
 
-/* Leaves the distribution to draw from in s->c with its sum in *sum. Steps that are off cost nothing: tokens
- * are gathered so that the first one that is on need not look at those that cannot stay. */
-static hl_status filter(struct sampler *s, const float *logits, int n_vocab, double *sum) {
+/* Fills s->c with the tokens that the first steps leave. max: the largest of s->logits. */
+static hl_status gather(struct sampler *s, int n_vocab, float max) {
     const struct hl_sampler_params *p = &s->p;
-    CHECK(n_vocab > 0, HL_EARGUMENT, "sampler: no logits");
-    TRY(reserve(s, n_vocab));
-    TRY(adjust(s, logits, n_vocab));
-    float max = largest(s->logits, n_vocab), least = -INFINITY;
-    CHECK(max > -INFINITY, HL_EARGUMENT, "sampler: no token is left: all logits are -inf or NaN");
-    bool all = p->typical_p >= 1, greedy = p->temperature <= 0;
-    if (max == INFINITY || (greedy && all)) least = max;
-    else if (all && p->top_p >= 1 && p->min_p > 0) least = max + logf(p->min_p < 1 ? p->min_p : 1);
-    if (p->top_k > 0 && p->top_k < n_vocab && max < INFINITY) {
-        s->n = candidates_top(s->c, p->top_k, s->logits, n_vocab);
+    bool best_only = max == INFINITY || (p->temperature <= 0 && p->typical_p >= 1);
+    bool min_p_only = p->typical_p >= 1 && p->top_p >= 1 && p->min_p > 0;
+    int top_k = p->top_k > 0 && p->top_k < n_vocab ? p->top_k : n_vocab;
+    if (!best_only && top_k < n_vocab) {
+        TRY(reserve_candidates(s, top_k));
+        s->n = candidates_top(s->c, top_k, s->logits, n_vocab);
         s->sorted = true;
-    } else {
-        collect(s, n_vocab, least);
-        if (p->top_k > 0 && p->top_k < s->n) s->n = p->top_k;
+        return HL_OK;
     }
+    TRY(collect(s, n_vocab, best_only ? max : min_p_only ? min_p_logit(p, max) : -FLT_MAX));
+    if (top_k < s->n) s->n = top_k; /* equal logits in the order of their ids */
+    return HL_OK;
+}
+
+/* Leaves the distribution to draw from in s->c, with the sum of its p in *sum. */
+static hl_status filter(struct sampler *s, const float *logits, int n_vocab, double *sum) {
+    CHECK(n_vocab > 0, HL_EARGUMENT, "sampler: no logits");
+    TRY(reserve_logits(s, n_vocab));
+    TRY(adjust(s, logits, n_vocab));
+    float max = largest(s->logits, n_vocab);
+    CHECK(max > -INFINITY, HL_EARGUMENT, "sampler: no token is left: all logits are -inf or NaN");
+    TRY(gather(s, n_vocab, max));
     keep_typical(s);
     keep_top_p(s);
     keep_min_p(s);
-    if (greedy) keep_best(s);
-    *sum = greedy ? 1 : weigh(s, (double)p->temperature);
+    if (s->p.temperature <= 0) keep_best(s);
+    *sum = weigh(s, s->p.temperature <= 0 ? 1 : (double)s->p.temperature);
     return HL_OK;
 }
 
