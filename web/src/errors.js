@@ -1,7 +1,9 @@
 /**
  * Codes of HeadlightError and what they mean.
- * @typedef {'BAD_ARGUMENT' | 'BAD_FORMAT' | 'UNSUPPORTED' | 'TRUNCATED' | 'NO_MEMORY' | 'CONTEXT_FULL' | 'BAD_STATE' |
- *   'NETWORK' | 'NOT_FOUND' | 'CHECKSUM' | 'TEMPLATE' | 'DISPOSED' | 'WORKER_LOST' | 'BUILD_MISMATCH' | 'INTERNAL'} ErrorCode
+ * @typedef {'BAD_ARGUMENT' | 'BAD_FORMAT' | 'UNSUPPORTED' | 'TRUNCATED' | 'NO_MEMORY' | 'CONTEXT_FULL'} CoreCode
+ * @typedef {'BAD_STATE' | 'NETWORK' | 'NOT_FOUND' | 'CHECKSUM' | 'TEMPLATE' | 'DISPOSED'} CallCode
+ * @typedef {'WORKER_LOST' | 'BUILD_MISMATCH' | 'INTERNAL'} EngineCode
+ * @typedef {CoreCode | CallCode | EngineCode} ErrorCode
  */
 
 /** What goes wrong, in words that a person can act on, and as a code that a program can. */

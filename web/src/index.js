@@ -6,6 +6,35 @@ import { checkOverflow, Model } from './model.js';
 import { kvPlan } from './plan.js';
 import { describeSource, throwIfAborted } from './source.js';
 
+/**
+ * @typedef {import('./types.js').Source} Source
+ * @typedef {import('./types.js').KvType} KvType
+ * @typedef {import('./types.js').Progress} Progress
+ * @typedef {import('./types.js').LoadOptions} LoadOptions
+ * @typedef {import('./types.js').KvShape} KvShape
+ * @typedef {import('./types.js').ModelInfo} ModelInfo
+ * @typedef {import('./types.js').MemoryUse} MemoryUse
+ * @typedef {import('./types.js').Message} Message
+ * @typedef {import('./types.js').TemplateOptions} TemplateOptions
+ * @typedef {import('./types.js').GenerateOptions} GenerateOptions
+ * @typedef {import('./types.js').Chunk} Chunk
+ * @typedef {import('./types.js').Usage} Usage
+ * @typedef {import('./types.js').Timings} Timings
+ * @typedef {import('./types.js').Result} Result
+ * @typedef {import('./types.js').LayerCache} LayerCache
+ * @typedef {import('./types.js').CacheStats} CacheStats
+ * @typedef {import('./types.js').AttentionMap} AttentionMap
+ * @typedef {import('./types.js').Step} Step
+ * @typedef {import('./types.js').SessionOptions} SessionOptions
+ * @typedef {import('./types.js').WatchOptions} WatchOptions
+ * @typedef {import('./types.js').Features} Features
+ * @typedef {import('./types.js').Precision} Precision
+ * @typedef {import('./types.js').Variant} Variant
+ * @typedef {import('./types.js').Overflow} Overflow
+ * @typedef {import('./types.js').TokenLogprobs} TokenLogprobs
+ * @typedef {import('./errors.js').ErrorCode} ErrorCode
+ */
+
 const LOAD_OPTIONS = [
   'threads',
   'context',
