@@ -337,6 +337,25 @@ TEST(tensors_come_in_order_of_their_offset_and_gaps_are_skipped) {
     }
 }
 
+TEST(skipped_tensors_and_gaps_larger_than_any_window_pass_by) {
+    const uint64_t large[] = {1000, 100}, small[] = {4};
+    const float x[4] = {1, 2, 3, 4};
+    struct builder b = {0};
+    struct parsing p;
+    size_t n;
+    add_info(&b, "large", TYPE_F32, 2, large, 200000); /* a gap of 200000 bytes, 400000 of the tensor */
+    add_info(&b, "small", TYPE_F32, 1, small, 600000);
+    put(&b.data, NULL, 600000);
+    put(&b.data, x, sizeof x);
+    uint8_t *bytes = gguf_built(&b, &n);
+    parsing_start(&p);
+    p.r.skip = 0;
+    EXPECT_EQ(parsing_run(&p, bytes, n, SIZE_MAX), HL_OK);
+    EXPECT_MEM(p.r.data[1], x, sizeof x);
+    parsing_end(&p);
+    free(bytes);
+}
+
 TEST(bytes_behind_the_last_tensor_are_not_asked_for) {
     struct builder b = {0};
     struct parsing p;
@@ -521,6 +540,12 @@ TEST(more_bytes_than_the_window_has_are_refused) {
     EXPECT_EQ(gguf_commit(p.g, 1), HL_EARGUMENT);
     EXPECT(gguf_window(p.g, &room) != NULL);
     EXPECT_EQ(gguf_commit(p.g, room + 1), HL_EARGUMENT);
+    parsing_end(&p);
+    parsing_start(&p);
+    uint8_t *window = gguf_window(p.g, &room);
+    memcpy(window, "GGUF", 4);
+    EXPECT_EQ(gguf_commit(p.g, 4), HL_OK);
+    EXPECT_EQ(gguf_commit(p.g, 4), HL_EARGUMENT);
     parsing_end(&p);
 }
 

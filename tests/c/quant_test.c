@@ -54,7 +54,7 @@ TEST(f32_rows_are_copied) {
 }
 
 /* Sizes as gguf-py 0.19.0 gives them. */
-TEST(types_that_are_not_built_in_are_known_by_name_and_size) {
+TEST(every_type_in_use_is_known_by_name_and_size) {
     struct json_doc doc = json_load("tests/golden/quants/INDEX.json");
     REQUIRE(doc.root);
     const struct json *types = json_get(doc.root, "types");
