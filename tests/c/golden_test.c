@@ -9,10 +9,30 @@ struct golden {
 };
 
 static const struct golden goldens[] = {
-    {"llama_mha", 1e-4, 1e-4, 1e-4, 0},      {"llama_gqa", 1e-4, 1e-4, 1e-4, 0},
-    {"llama_mqa", 1e-4, 1e-4, 1e-4, 0},      {"llama3_rope", 2e-4, 1e-4, 1e-4, 0},
-    {"llama_gqa.f16", 1e-4, 1e-4, 1e-4, 0},  {"llama_gqa.q8_0", 3e-3, 1e-3, 3e-3, 2 * 0.14741},
+    {"llama_mha", 1e-4, 1e-4, 1e-4, 0},
+    {"llama_gqa", 1e-4, 1e-4, 1e-4, 0},
+    {"llama_mqa", 1e-4, 1e-4, 1e-4, 0},
+    {"llama3_rope", 2e-4, 1e-4, 1e-4, 0},
+    {"mixtral", 1e-4, 1e-4, 1e-4, 0},
+    {"gemma3", 1e-4, 1e-4, 2e-4, 0},
+    {"gemma2", 1e-4, 1e-4, 1e-4, 0},
+    {"deepseek_v2_mla", 1e-4, 1e-4, 1e-4, 0},
+    {"deepseek_v2_moe", 1e-4, 1e-4, 2e-4, 0},
+    {"deepseek_v2_group", 1e-4, 1e-4, 2e-4, 0},
+    {"deepseek_v2_group_max", 1e-4, 1e-4, 1e-4, 0},
+    {"deepseek_v3", 1e-4, 1e-4, 1e-4, 0},
+    {"minicpm3", 1e-4, 1e-4, 1e-4, 0},
+    {"qwen2", 1e-4, 1e-4, 1e-4, 0},
+    {"qwen3", 1e-4, 1e-4, 1e-4, 0},
+    {"smollm3", 1e-4, 1e-4, 1e-4, 0},
+    {"phi3", 1e-4, 1e-4, 1e-4, 0},
+    {"granite", 1e-4, 1e-4, 1e-4, 0},
+    {"olmo2", 1e-4, 1e-4, 1e-4, 0},
+    {"llama_gqa.f16", 1e-4, 1e-4, 1e-4, 0},
+    {"llama_gqa.q8_0", 3e-3, 1e-3, 3e-3, 2 * 0.14741},
     {"llama_gqa.q4_0", 3e-3, 1e-3, 3e-3, 2 * 0.13544},
+    {"deepseek_v2_q.q8_0", 3e-3, 1e-3, 3e-3, 2 * 0.12688},
+    {"deepseek_v2_q.q4_0", 3e-3, 1e-3, 3e-3, 2 * 0.16705},
 };
 enum { N_GOLDENS = sizeof goldens / sizeof goldens[0], MAX_TOKENS = 256 };
 

@@ -30,7 +30,7 @@ void attn_rotate(const struct attn_rows *a, float *x, int heads, int stride, int
 /* Norm over each head, or over all heads together. */
 static void norm_heads(const struct decoder *d, float *x, const float *w, int heads, int width) {
     if (!w) return;
-    if (d->m->hp.qk_norm_whole) {
+    if (d->m->arch->qk_norm_whole) {
         width *= heads;
         heads = 1;
     }

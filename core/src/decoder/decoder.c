@@ -298,8 +298,8 @@ static void dense_forward(struct decoder *d, const struct layer *w, int n) {
 static void ffn_forward(struct decoder *d, const struct taps *t, int l, int n) {
     const struct layer *w = &d->m->layers[l];
     size_t n_embd = (size_t)d->m->hp.n_embd;
-    const struct matrix *readers[] = {&w->w_gate, &w->w_up, &w->w_gate_exps.first, &w->w_gate_shexp};
-    norm_rows(d, d->y, w->post_attn_norm, w->ffn_norm, readers, 4, n);
+    const struct matrix *readers[] = {&w->w_gate, &w->w_up, &w->w_router, &w->w_gate_shexp, &w->w_up_shexp};
+    norm_rows(d, d->y, w->post_attn_norm, w->ffn_norm, readers, 5, n);
     tap_rows(t, HL_TAP_FFN_NORM, l, d->xn, n_embd);
     if (w->w_router.data) moe_forward(d, t, l, n);
     else dense_forward(d, w, n);
@@ -340,12 +340,13 @@ static void output_forward(struct decoder *d, const struct taps *t, int n, float
 static void rope_angles(struct decoder *d, enum rope_set set, int first, int n) {
     int half = d->m->hp.n_rot / 2;
     const float *freq = d->m->rope_freq[set];
+    float mscale = set == ROPE_LOCAL ? 1 : d->m->hp.rope_mscale;
     if (!freq) return;
     for (int row = 0; row < n; row++) {
         for (int i = 0; i < half; i++) {
             double angle = (float)(first + row) * freq[i];
-            d->rope_cos[set][row * half + i] = (float)cos(angle) * d->m->hp.rope_mscale;
-            d->rope_sin[set][row * half + i] = (float)sin(angle) * d->m->hp.rope_mscale;
+            d->rope_cos[set][row * half + i] = (float)cos(angle) * mscale;
+            d->rope_sin[set][row * half + i] = (float)sin(angle) * mscale;
         }
     }
 }

@@ -3,8 +3,24 @@
 
 #include "model/model.h"
 
+/* Sources: the models' papers and configurations; llama.cpp's file conventions. */
 static const struct arch archs[] = {
-    {"llama", .rope = ROPE_INTERLEAVED, .act = ACT_SILU, .attn = ATTN_GQA},
+    {"llama", .rope = ROPE_INTERLEAVED, .act = ACT_SILU, .experts = true, .expert_norm = true},
+    {"qwen2", .rope = ROPE_NEOX, .act = ACT_SILU},
+    {"qwen3", .rope = ROPE_NEOX, .act = ACT_SILU, .qk_norm = true},
+    {"qwen3moe", .rope = ROPE_NEOX, .act = ACT_SILU, .qk_norm = true, .experts = true, .expert_norm = true},
+    {"gemma2", .rope = ROPE_NEOX, .act = ACT_GELU, .global_every = 2, .window = 4096, .post_norm = true, .attn_softcap = 50,
+     .final_softcap = 30, .n_layer_wide = 46, .scale_embed = true},
+    {"gemma3", .rope = ROPE_NEOX, .act = ACT_GELU, .global_every = 6, .local_rope = true, .rope_base_local = 10000, .qk_norm = true,
+     .post_norm = true, .n_layer_wide = 62, .scale_embed = true},
+    {"phi3", .rope = ROPE_NEOX, .act = ACT_SILU, .global_every = WINDOW_ALL, .fused_up = true},
+    {"granite", .rope = ROPE_INTERLEAVED, .act = ACT_SILU},
+    {"olmo2", .rope = ROPE_NEOX, .act = ACT_SILU, .global_every = 4, .local_rope = true, .qk_norm = true, .qk_norm_whole = true,
+     .branch_norms_only = true, .post_norm = true},
+    {"smollm3", .rope = ROPE_INTERLEAVED, .act = ACT_SILU, .no_rope_every = 4},
+    {"deepseek2", .rope = ROPE_INTERLEAVED, .act = ACT_SILU, .attn = ATTN_MLA, .experts = true, .yarn_in_scores = true},
+    {"minicpm3", .rope = ROPE_NEOX, .act = ACT_SILU, .attn = ATTN_MLA, .minicpm_scales = true},
+    {"plm", .rope = ROPE_INTERLEAVED, .act = ACT_RELU2, .attn = ATTN_MLA},
 };
 
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "model/bind.h"
+#include "quant/transpose.h"
 
 /* Rows that one unit of the pool packs. */
 enum { PACK_ROWS = 64 };
@@ -39,48 +40,72 @@ static hl_status on_begin(void *ctx, const struct gguf *g, int i, uint8_t **dst)
     struct model *m = ctx;
     CHECK(m->bind_status == HL_OK, m->bind_status, "%s", m->bind_message);
     if (m->weights == NULL) TRY(take_memory(m));
-    *dst = m->bindings[i].field != NULL ? m->staging : NULL;
+    *dst = m->bindings[i].n_parts > 0 ? m->staging : NULL;
     return HL_OK;
 }
 
+/* One part of a tensor on its way into panels. */
 struct pack_job {
-    unsigned char *dst;
+    unsigned char *dst; /* of the part's first matrix */
     const uint8_t *src;
     const struct gguf_tensor *tensor;
-    size_t row_bytes;
+    const struct model_part *part;
+    size_t row_bytes, matrix_bytes;
+    int pieces; /* units of one matrix */
     atomic_bool failed;
 };
 
-static void pack_rows(void *arg, int unit, int thread) {
+/* Columns, rows and type of each packed matrix of a part. */
+static struct matrix packed_matrix(const struct gguf_tensor *t, const struct model_part *part, const unsigned char *dst) {
+    if (part->is_transposed) return (struct matrix){transpose_panel(t->type), part->n_rows, t->dims[0], dst};
+    return (struct matrix){t->type->panel, t->dims[0], part->n_rows, dst};
+}
+
+static void pack_piece(void *arg, int unit, int thread) {
     (void)thread;
     struct pack_job *job = arg;
     const struct gguf_tensor *t = job->tensor;
-    int row0 = unit * PACK_ROWS, n = t->dims[1] - row0 < PACK_ROWS ? t->dims[1] - row0 : PACK_ROWS;
-    const uint8_t *src = job->src + (size_t)row0 * job->row_bytes;
-    if (!panel_pack(job->dst, t->type->panel, src, job->row_bytes, t->dims[0], row0, n)) job->failed = true;
+    const struct model_part *part = job->part;
+    int i = unit / job->pieces, row0 = unit % job->pieces * PACK_ROWS;
+    int n = part->n_rows - row0 < PACK_ROWS ? part->n_rows - row0 : PACK_ROWS;
+    unsigned char *dst = job->dst + (size_t)i * job->matrix_bytes;
+    const uint8_t *src = job->src + ((size_t)part->row0 + (size_t)i * (size_t)part->step + (size_t)row0) * job->row_bytes;
+    bool finite = part->is_transposed ? transpose_pack(dst, t->type, src, job->row_bytes, part->n_rows, t->dims[0])
+                                      : panel_pack(dst, t->type->panel, src, job->row_bytes, t->dims[0], row0, n);
+    if (!finite) job->failed = true;
 }
 
-static hl_status pack_matrix(struct model *m, const struct gguf_tensor *t, unsigned char *dst) {
-    struct pack_job job = {dst, m->staging, t, (size_t)(t->n_bytes / (uint64_t)t->dims[1]), false};
-    pool_run(m->pool, pack_rows, &job, (t->dims[1] - 1) / PACK_ROWS + 1);
+static hl_status pack_part(struct model *m, const struct gguf_tensor *t, const struct model_part *part) {
+    struct matrix w = packed_matrix(t, part, m->weights + part->offset);
+    size_t n_rows = (size_t)t->dims[1] * (size_t)t->dims[2];
+    struct pack_job job = {m->weights + part->offset, m->staging, t, part, (size_t)(t->n_bytes / n_rows), 0, 1, false};
+    job.matrix_bytes = panel_matrix_bytes(w.type, w.n_in, w.n_out);
+    if (!part->is_transposed) job.pieces = (part->n_rows - 1) / PACK_ROWS + 1;
+    pool_run(m->pool, pack_piece, &job, part->n * job.pieces);
     CHECK(!job.failed, HL_EFORMAT, "model: tensor '%s' has a scale that is infinite or not a number", gguf_label(t->name).text);
+    if (part->is_stack) *(struct stack *)part->field = (struct stack){w, part->n};
+    else *(struct matrix *)part->field = w;
     return HL_OK;
+}
+
+/* The vector is read as a whole; its parts are runs of it. */
+static void read_vector(struct model *m, const struct gguf_tensor *t, const struct model_binding *b) {
+    float *dst = (float *)(void *)(m->weights + b->parts[0].offset);
+    t->type->to_f32(dst, m->staging, (size_t)t->dims[0]);
+    for (int p = 0; p < b->n_parts; p++) *(const float **)b->parts[p].field = dst + b->parts[p].row0;
 }
 
 static hl_status on_done(void *ctx, const struct gguf *g, int i) {
     struct model *m = ctx;
     const struct gguf_tensor *t = gguf_tensor(g, i);
     const struct model_binding *b = &m->bindings[i];
-    if (b->field == NULL) return HL_OK;
+    if (b->n_parts == 0) return HL_OK;
     m->identity = hash_bytes(m->identity, m->staging, t->n_bytes < IDENTITY_BYTES ? (size_t)t->n_bytes : IDENTITY_BYTES);
-    unsigned char *dst = m->weights + b->offset;
     if (b->is_vector) {
-        t->type->to_f32((float *)(void *)dst, m->staging, (size_t)t->dims[0]);
-        *(const float **)b->field = (const float *)(void *)dst;
-    } else {
-        TRY(pack_matrix(m, t, dst));
-        *(struct matrix *)b->field = (struct matrix){t->type->panel, t->dims[0], t->dims[1], dst};
+        read_vector(m, t, b);
+        return HL_OK;
     }
+    for (int p = 0; p < b->n_parts; p++) TRY(pack_part(m, t, &b->parts[p]));
     return HL_OK;
 }
 

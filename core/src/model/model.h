@@ -2,6 +2,8 @@
 #ifndef HL_MODEL_MODEL_H
 #define HL_MODEL_MODEL_H
 
+#include <limits.h>
+
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/status.h"
@@ -12,14 +14,29 @@ enum rope_kind { ROPE_INTERLEAVED, ROPE_NEOX }; /* pairs (2i, 2i + 1), or (i, i 
 enum act_kind { ACT_SILU, ACT_GELU, ACT_RELU2 }; /* of the gate; relu(x)^2 has no gate: it acts on w_up's output */
 enum attn_kind { ATTN_GQA, ATTN_MLA };
 
-/* A row of the table of architectures: what the file does not say. */
+enum { WINDOW_ALL = INT_MAX }; /* struct arch.global_every: every layer has the window */
+
+/* A row of the table of architectures: what the file does not say, or may leave out. */
 struct arch {
     const char *name; /* general.architecture */
     enum rope_kind rope;
     enum act_kind act;
     enum attn_kind attn;
     int global_every;     /* layer l sees everything when l % global_every == global_every - 1, else a window; 0: no windows */
+    int window;           /* where the file does not say; 0: none */
+    bool local_rope;      /* layers with a window are rotated without scaling, by a base of their own: */
+    float rope_base_local; /* where the file does not say; 0: the same as of the others */
     int no_rope_every;    /* layer l is not rotated when l % no_rope_every == no_rope_every - 1; 0: all are */
+    bool branch_norms_only; /* no norm before a branch, only behind it */
+    bool post_norm;       /* norms behind the branches, before they are added to the residual stream */
+    bool qk_norm;         /* norms of queries and keys, over each head, or: */
+    bool qk_norm_whole;   /* over all heads together */
+    bool fused_up;        /* ffn_up holds the gate's rows, then its own */
+    bool experts;         /* files may have experts, */
+    bool expert_norm;     /* whose weights are divided by their sum where the file does not say */
+    bool yarn_in_scores;  /* YaRN's correction scales the scores instead of cosines and sines */
+    float attn_softcap, final_softcap; /* where the file does not say; 0: none */
+    int n_layer_wide;     /* a model of so many layers scales its scores by 1 / sqrt(n_embd / n_head); 0: none does */
     bool scale_embed;     /* embeddings times sqrt(n_embd) */
     bool minicpm_scales;  /* embeddings x 12, branches x 1.4 / sqrt(n_layer), logits x 256 / n_embd */
 };
@@ -33,22 +50,25 @@ enum gate_kind { GATE_SOFTMAX = 1, GATE_SIGMOID = 2 }; /* how router logits beco
 
 struct hparams {
     int n_layer, n_embd, n_vocab, n_ctx_train, n_ff;
-    int n_head, n_head_kv, n_rot;
+    int n_head, n_head_kv, n_rot; /* MLA: n_head_kv is 1, the latent row that all heads share */
     int d_head_k, d_head_v;       /* of one query / key and one value head; MLA: d_nope + n_rot, and the value head's own */
     float norm_eps;
-    float rope_base, rope_base_local; /* of layers that see everything, and of layers with a window */
-    float rope_scale;             /* positions of layers that see everything are multiplied by this: 1 / factor of linear scaling, else 1 */
+    float rope_base;
+    float rope_base_local;        /* of layers with a window, which are not scaled then; 0: they are rotated like the others */
+    float rope_scale;             /* positions are multiplied by this: 1 / factor of linear scaling, else 1 */
     float rope_mscale;            /* cosines and sines are multiplied by this: longrope's attn_factor, YaRN's outside DeepSeek; else 1 */
-    int n_ctx_orig;               /* longrope: contexts beyond this use the long factors; 0 elsewhere */
+    float yarn_factor;            /* YaRN: context lengths ratio; 0: no YaRN */
+    float yarn_beta_fast, yarn_beta_slow; /* YaRN: rotations over n_ctx_orig above which, and below which, a pair is (not) interpolated */
+    int n_ctx_orig;               /* YaRN: context before it; longrope: contexts beyond this use the long factors */
     float attn_scale;             /* of the scores: 1 / sqrt(d_head_k) where nothing else is said */
     float attn_softcap, final_softcap; /* c * tanh(x / c) on scores and logits; 0: none */
     float embed_scale, residual_scale, logit_scale; /* factors of embeddings, of each branch, of logits; 1: none */
     int window;                   /* positions that a layer with a window sees, its own included; 0: none has */
-    bool qk_norm_whole;           /* q_norm and k_norm run over all heads together (olmo2), not over each head */
     int q_lora_rank;              /* MLA; 0: queries in one step */
     int kv_lora_rank;             /* MLA: width of the cached latent; 0: no MLA */
     int d_nope;                   /* MLA: part of a key head that is not rotated */
     int n_expert, n_expert_used;  /* 0: dense */
+    int n_dense;                  /* layers before the first one with experts */
     int n_expert_groups, n_groups_used; /* experts are chosen from the best groups only; 0 or 1 groups: from all */
     int n_ff_exp, n_ff_shexp;     /* widths of one expert and of all shared experts together; 0: no shared experts */
     enum gate_kind expert_gate;
@@ -75,7 +95,7 @@ struct layer {
     const float *attn_norm;                    /* [n_embd]; NULL: the branch reads x itself */
     struct matrix wq, wk, wv;                  /* [n_head * d_head_k][n_embd, MLA: q_lora_rank], [n_head_kv * d_head_k][n_embd], [n_head_kv * d_head_v][n_embd] */
     const float *bq, *bk, *bv;                 /* biases of the same lengths */
-    const float *q_norm, *k_norm;              /* [d_head_k], or [n_head * d_head_k] and [n_head_kv * d_head_k]: see qk_norm_whole */
+    const float *q_norm, *k_norm;              /* [d_head_k], or [n_head * d_head_k] and [n_head_kv * d_head_k]: see arch.qk_norm_whole */
     struct matrix wq_a;                        /* MLA: [q_lora_rank][n_embd] */
     const float *q_a_norm;                     /* [q_lora_rank] */
     struct matrix wkv_a;                       /* [kv_lora_rank + n_rot][n_embd] */
