@@ -90,6 +90,10 @@ function wire(p, on) {
     const row = at(event);
     if (row !== null) pin(p.data, row, on);
   });
+  const tell = (/** @type {Partial<import('./types.js').AttentionState>} */ patch) => {
+    if (p.data) p.data = { ...p.data, attention: { ...p.data.attention, ...patch } };
+    on.change(patch);
+  };
   p.list.addEventListener('keydown', (event) => {
     const { attention, tokens } = /** @type {AttentionData} */ (p.data);
     const row = attention.pinned ?? attention.cursor?.row ?? tokens.length - 1;
@@ -97,7 +101,7 @@ function wire(p, on) {
     if (event.key === 'Enter' || event.key === ' ') pin(p.data, row, on);
     else if (step) {
       const next = Math.min(tokens.length - 1, Math.max(0, row + step));
-      on.change({ pinned: null, cursor: { row: next, col: strongest(p.data, next) } });
+      tell({ pinned: null, cursor: { row: next, col: strongest(p.data, next) } });
     } else return;
     event.preventDefault();
   });

@@ -130,10 +130,19 @@ export function drawAttention(element, data, on) {
 /**
  * @param {HTMLElement} element
  * @param {Parts} p
- * @param {AttentionActions} on
+ * @param {AttentionActions} actions
  */
-function wire(element, p, on) {
+function wire(element, p, actions) {
   p.wired = true;
+  // What is asked for is seen by the next key at once, not only when it has been drawn.
+  const on = {
+    ...actions,
+    change: (/** @type {Partial<AttentionState>} */ patch) => {
+      const kept = /** @type {NonNullable<ReturnType<typeof live.get>>} */ (live.get(element));
+      kept.data = { ...kept.data, attention: { ...kept.data.attention, ...patch } };
+      actions.change(patch);
+    },
+  };
   const options = makeOptions(on);
   p.head.append(options.views.element);
   p.body.append(options.element, p.table);
@@ -172,8 +181,7 @@ function wirePlot(p, data, on) {
     if (!patch) return;
     event.preventDefault();
     on.change(patch);
-    const next = { ...data(), attention: { ...data().attention, ...patch } };
-    p.live.textContent = readoutWords(next);
+    p.live.textContent = readoutWords(data());
   });
 }
 

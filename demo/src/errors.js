@@ -10,22 +10,26 @@ const KNOWN = {
   BAD_FORMAT: { title: 'This is not a GGUF file', advice: 'Choose a file whose name ends in .gguf.' },
   TRUNCATED: { title: 'The file ends too early', advice: 'A part is missing: download it again.' },
   UNSUPPORTED: { title: 'This model does not run here', advice: 'Choose another one from the list.' },
-  NO_MEMORY: { title: 'Not enough memory', advice: 'Close other tabs, or choose a smaller model.' },
+  NO_MEMORY: { title: 'Not enough memory', advice: 'Closing other tabs may help.' },
   CONTEXT_FULL: {
     title: 'The context is full',
-    advice: 'Start a new chat, or shorten the message.',
+    advice: 'Starting a new chat makes room.',
     action: 'new-chat',
   },
-  NETWORK: { title: 'The download failed', advice: 'Check the connection and the address, then try again.' },
-  NOT_FOUND: { title: 'There is no such file', advice: 'Check the address.' },
+  NETWORK: {
+    title: 'The download failed',
+    advice:
+      'Check the connection and the address, and whether that server lets other pages read its files (CORS).',
+  },
+  NOT_FOUND: { title: 'There is no such file', advice: '' },
   CHECKSUM: { title: 'The file is not the expected one', advice: 'It may be damaged: download it again.' },
   WORKER_LOST: {
     title: 'The engine stopped',
-    advice: 'The browser may have run out of memory. Your conversation is kept: load the model again.',
+    advice: 'Your conversation is kept.',
     action: 'reload',
   },
   DISPOSED: { title: 'The model is no longer loaded', advice: 'Load it again.', action: 'reload' },
-  BUILD_MISMATCH: { title: 'The page is half updated', advice: 'Reload it with an empty cache.' },
+  BUILD_MISMATCH: { title: 'The page is half updated', advice: '' },
 };
 
 /**
@@ -45,7 +49,8 @@ export function explain(error) {
 function sentence(text) {
   const trimmed = text.trim();
   if (!trimmed) return '';
-  const first = trimmed[0].toUpperCase() + trimmed.slice(1);
+  const named = /^\w+:/.test(trimmed);
+  const first = named ? trimmed : trimmed[0].toUpperCase() + trimmed.slice(1);
   return /[.!?]$/.test(first) ? first : `${first}.`;
 }
 

@@ -139,7 +139,7 @@ test('loading tells bytes, speed and time left, and nothing that is not known', 
 
 test('an error is told with what happened and what to do', () => {
   const notice = explain({ code: 'BAD_FORMAT', message: 'gguf: magic is "<htm"' });
-  assert.match(notice.text, /^Gguf: magic is "<htm"\. Choose a file/);
+  assert.match(notice.text, /^gguf: magic is "<htm"\. Choose a file/);
   assert.equal(explain({ code: 'WORKER_LOST', message: 'the worker ended' }).action, 'reload');
   assert.equal(explain('odd').text, 'Odd.');
 });
