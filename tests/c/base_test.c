@@ -73,9 +73,25 @@ TEST(utf8_is_encoded_as_in_the_RFC) {
 
 TEST(bytes_that_are_no_utf8_character_are_refused) {
     static const char *const bad[] = {
-        "\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf",
-        "\xf0\x80\x80\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3", "\xe2\x82", "\xf0\x9f\x98",
-        "\xc3(", "\xe2(\xa1", "\xe2\x82(",
+        "\x80",
+        "\xbf",
+        "\xc0\x80",
+        "\xc1\xbf",
+        "\xe0\x80\x80",
+        "\xe0\x9f\xbf",
+        "\xed\xa0\x80",
+        "\xed\xbf\xbf",
+        "\xf0\x80\x80\x80",
+        "\xf0\x8f\xbf\xbf",
+        "\xf4\x90\x80\x80",
+        "\xf5\x80\x80\x80",
+        "\xff",
+        "\xc3",
+        "\xe2\x82",
+        "\xf0\x9f\x98",
+        "\xc3(",
+        "\xe2(\xa1",
+        "\xe2\x82(",
     };
     uint32_t cp;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) EXPECT_EQ(decode(bad[i], strlen(bad[i]), &cp), 0);

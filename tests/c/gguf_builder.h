@@ -1,4 +1,4 @@
-/* Writes GGUF files in memory for tests: entries and tensors are added in order, gguf_built puts them together. */
+/* Writes GGUF files in memory: entries and tensors are added in order, gguf_built puts them together. */
 #ifndef HL_TEST_GGUF_BUILDER_H
 #define HL_TEST_GGUF_BUILDER_H
 
@@ -45,14 +45,19 @@ static inline void add_key(struct builder *b, const char *key, hl_meta_type type
     b->n_values++;
 }
 
-static inline void add_value(struct builder *b, const char *key, hl_meta_type type, const void *value, size_t n) {
+static inline void add_value(struct builder *b, const char *key, hl_meta_type type, const void *value,
+                             size_t n) {
     add_key(b, key, type);
     put(&b->values, value, n);
 }
 
-static inline void add_u32(struct builder *b, const char *key, uint32_t v) { add_value(b, key, HL_META_U32, &v, 4); }
+static inline void add_u32(struct builder *b, const char *key, uint32_t v) {
+    add_value(b, key, HL_META_U32, &v, 4);
+}
 
-static inline void add_f32(struct builder *b, const char *key, float v) { add_value(b, key, HL_META_F32, &v, 4); }
+static inline void add_f32(struct builder *b, const char *key, float v) {
+    add_value(b, key, HL_META_F32, &v, 4);
+}
 
 static inline void add_str(struct builder *b, const char *key, const char *v) {
     add_key(b, key, HL_META_STRING);
@@ -72,8 +77,8 @@ static inline void add_u32s(struct builder *b, const char *key, const uint32_t *
 }
 
 /* Only the entry in the list of tensors. */
-static inline void add_info(struct builder *b, const char *name, uint32_t type, uint32_t n_dims, const uint64_t *dims,
-                            uint64_t offset) {
+static inline void add_info(struct builder *b, const char *name, uint32_t type, uint32_t n_dims,
+                            const uint64_t *dims, uint64_t offset) {
     put_str(&b->infos, name);
     put_u32(&b->infos, n_dims);
     put(&b->infos, dims, n_dims * sizeof *dims);
@@ -82,8 +87,9 @@ static inline void add_info(struct builder *b, const char *name, uint32_t type, 
     b->n_tensors++;
 }
 
-/* A tensor of n0 columns and n1 rows behind the others; n1 is 0 for a vector. data: its bytes, NULL for zeros. */
-static inline void add_tensor(struct builder *b, const char *name, uint32_t type, uint64_t n0, uint64_t n1, const void *data) {
+/* A tensor of n0 columns and n1 rows (0: a vector) behind the others. data: its bytes, NULL for zeros. */
+static inline void add_tensor(struct builder *b, const char *name, uint32_t type, uint64_t n0, uint64_t n1,
+                              const void *data) {
     const struct type_info *t = type_info(type);
     uint64_t dims[2] = {n0, n1}, n = n0 / (uint64_t)t->n_weights * (uint64_t)t->n_bytes * (n1 ? n1 : 1);
     uint32_t alignment = b->alignment ? b->alignment : 32;

@@ -59,8 +59,8 @@ static void check_case(const char *name, const char *expect) {
     for (int i = 0; i < 4; i++) {
         hl_status again = load_in_pieces(bytes, n, pieces[i], message);
         if (again != status || (n > 16 && strcmp(first, message) != 0))
-            test_fail(__FILE__, __LINE__, "%s in pieces of %zu: %d (%s), not %d (%s)", name, pieces[i], again, message, status,
-                      first);
+            test_fail(__FILE__, __LINE__, "%s in pieces of %zu: %d (%s), not %d (%s)", name, pieces[i], again,
+                      message, status, first);
     }
     free(bytes);
 }

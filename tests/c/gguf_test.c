@@ -10,7 +10,7 @@ struct recorder {
     int n_headers, n_begun, n_done;
     int order[MAX_SEEN]; /* tensors as they came */
     uint8_t *data[MAX_SEEN];
-    int skip;            /* this tensor is skipped */
+    int skip; /* this tensor is skipped */
     hl_status header_status, begin_status, done_status;
 };
 
@@ -231,7 +231,8 @@ TEST(every_string_of_a_long_array_is_found) {
     struct parsing p;
     char text[16];
     add_array(&b, "words", HL_META_STRING, 1000);
-    for (int j = 0; j < 1000; j++) put_str(&b.values, (snprintf(text, sizeof text, "%.*s%d", j % 5, "-----", j), text));
+    for (int j = 0; j < 1000; j++)
+        put_str(&b.values, (snprintf(text, sizeof text, "%.*s%d", j % 5, "-----", j), text));
     EXPECT_EQ(parse_built(&p, &b, 13), HL_OK);
     for (int j = 0; j < 1000; j++) {
         struct str s = gguf_string(p.g, 0, j);
@@ -272,8 +273,10 @@ TEST(typed_look_ups_name_key_type_and_value_when_they_refuse) {
     EXPECT(gguf_get_str(p.g, "string", missing, &s) == HL_OK && s.n == 4);
     EXPECT(gguf_get_str(p.g, "absent", missing, &s) == HL_OK && s.n == 7);
     EXPECT_EQ(gguf_get_str(p.g, "u8", missing, &s), HL_EFORMAT);
-    EXPECT(gguf_get_ints(p.g, "u32s", 0, 9, 3, ints, &found) == HL_OK && found && ints[0] == 4 && ints[2] == 6);
-    EXPECT(gguf_get_ints(p.g, "u8", 0, 255, 3, ints, &found) == HL_OK && found && ints[0] == 255 && ints[2] == 255);
+    EXPECT(gguf_get_ints(p.g, "u32s", 0, 9, 3, ints, &found) == HL_OK && found && ints[0] == 4 &&
+           ints[2] == 6);
+    EXPECT(gguf_get_ints(p.g, "u8", 0, 255, 3, ints, &found) == HL_OK && found && ints[0] == 255 &&
+           ints[2] == 255);
     EXPECT(gguf_get_ints(p.g, "absent", 0, 9, 3, ints, &found) == HL_OK && !found);
     EXPECT_EQ(gguf_get_ints(p.g, "u32s", 0, 9, 2, ints, &found), HL_EFORMAT);
     EXPECT_EQ(gguf_get_ints(p.g, "u32s", 0, 5, 3, ints, &found), HL_EFORMAT);
@@ -413,7 +416,8 @@ TEST(tensors_that_overlap_or_are_not_aligned_are_refused) {
 
 TEST(dimensions_out_of_range_and_sizes_that_wrap_are_refused) {
     struct builder b = {0};
-    const uint64_t zero[] = {32, 0}, wide[] = {1ull << 31}, wraps[] = {1 << 30, 1 << 30, 1 << 30, 1 << 30}, odd[] = {33};
+    const uint64_t zero[] = {32, 0}, wide[] = {1ull << 31}, wraps[] = {1 << 30, 1 << 30, 1 << 30, 1 << 30},
+                   odd[] = {33};
     add_info(&b, "t", TYPE_F32, 2, zero, 0);
     expect_refused(&b, HL_EFORMAT, "dimension 1 of tensor 't' is 0");
     add_info(&b, "t", TYPE_F32, 1, wide, 0);
@@ -572,7 +576,8 @@ TEST(a_megabyte_of_header_is_read_byte_by_byte_as_in_one_piece) {
     struct parsing p;
     char text[24];
     add_array(&b, "words", HL_META_STRING, 40000);
-    for (int j = 0; j < 40000; j++) put_str(&b.values, (snprintf(text, sizeof text, "word number %d", j), text));
+    for (int j = 0; j < 40000; j++)
+        put_str(&b.values, (snprintf(text, sizeof text, "word number %d", j), text));
     add_array(&b, "numbers", HL_META_F64, 10000);
     put(&b.values, NULL, 80000);
     add_u32(&b, "end", 7);

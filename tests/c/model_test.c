@@ -3,21 +3,28 @@
 #include "gguf_builder.h"
 #include "test.h"
 
-/* A tiny llama in a builder; what a test wants otherwise is set before tiny_add. Rows are random but the same every time. */
+/* A tiny llama in a builder; what a test wants otherwise is set before tiny_add. Weights are random from seed. */
 struct tiny {
     struct builder b;
     uint64_t seed;
-    uint32_t type;            /* of matrices */
+    uint32_t type; /* of matrices */
     uint32_t n_layer, n_vocab, n_embd, n_ff, n_head, n_head_kv, d_head;
-    const char *without;      /* this tensor is left out */
-    const char *wrong;        /* this one has a column block too many */
-    const char *other_type;   /* this one is of type IQ2_XXS */
+    const char *without;    /* this tensor is left out */
+    const char *wrong;      /* this one has a column block too many */
+    const char *other_type; /* this one is of type IQ2_XXS */
     bool tied, biases, rope_freqs, no_key_length, no_tokens;
 };
 
 static struct tiny tiny_of(uint32_t type) {
     return (struct tiny){
-        .type = type, .n_layer = 2, .n_vocab = 70, .n_embd = 64, .n_ff = 96, .n_head = 4, .n_head_kv = 2, .d_head = 16,
+        .type = type,
+        .n_layer = 2,
+        .n_vocab = 70,
+        .n_embd = 64,
+        .n_ff = 96,
+        .n_head = 4,
+        .n_head_kv = 2,
+        .d_head = 16,
     };
 }
 
@@ -49,15 +56,18 @@ static void add_weights(struct tiny *t, const char *name, uint32_t type, uint64_
 }
 
 static void add_layer(struct tiny *t, unsigned l) {
-    uint64_t embd = t->n_embd, q = (uint64_t)t->n_head * t->d_head, kv = (uint64_t)t->n_head_kv * t->d_head, ff = t->n_ff;
+    uint64_t embd = t->n_embd, q = (uint64_t)t->n_head * t->d_head, kv = (uint64_t)t->n_head_kv * t->d_head,
+             ff = t->n_ff;
     const struct {
         const char *name;
         uint64_t n0, n1;
     } all[] = {
-        {"ffn_down.weight", ff, embd}, {"attn_norm.weight", embd, 0}, {"attn_q.weight", embd, q}, {"attn_k.weight", embd, kv},
-        {"attn_v.weight", embd, kv}, {"attn_output.weight", q, embd}, {"ffn_norm.weight", embd, 0}, {"ffn_gate.weight", embd, ff},
-        {"ffn_up.weight", embd, ff}, {"attn_q.bias", q, 0}, {"attn_k.bias", kv, 0}, {"attn_v.bias", kv, 0},
-        {"attn_output.bias", embd, 0}, {"ffn_gate.bias", ff, 0}, {"ffn_up.bias", ff, 0}, {"ffn_down.bias", embd, 0},
+        {"ffn_down.weight", ff, embd}, {"attn_norm.weight", embd, 0}, {"attn_q.weight", embd, q},
+        {"attn_k.weight", embd, kv},   {"attn_v.weight", embd, kv},   {"attn_output.weight", q, embd},
+        {"ffn_norm.weight", embd, 0},  {"ffn_gate.weight", embd, ff}, {"ffn_up.weight", embd, ff},
+        {"attn_q.bias", q, 0},         {"attn_k.bias", kv, 0},        {"attn_v.bias", kv, 0},
+        {"attn_output.bias", embd, 0}, {"ffn_gate.bias", ff, 0},      {"ffn_up.bias", ff, 0},
+        {"ffn_down.bias", embd, 0},
     };
     for (size_t i = 0; i < (t->biases ? 16u : 9u); i++) {
         char name[64];
@@ -192,7 +202,8 @@ static void expect_vector(const struct loaded *l, const char *name, const float 
 }
 
 TEST(every_field_holds_the_tensor_of_its_name) {
-    static const uint32_t types[] = {TYPE_F32, TYPE_F16, TYPE_BF16, TYPE_Q4_0, TYPE_Q4_1, TYPE_Q5_0, TYPE_Q5_1, TYPE_Q8_0};
+    static const uint32_t types[] = {TYPE_F32,  TYPE_F16,  TYPE_BF16, TYPE_Q4_0,
+                                     TYPE_Q4_1, TYPE_Q5_0, TYPE_Q5_1, TYPE_Q8_0};
     for (int i = 0; i < 8; i++) {
         struct tiny t = tiny_of(types[i]);
         struct loaded l;
@@ -292,9 +303,12 @@ TEST(hyperparameters_have_the_file_s_values_or_their_defaults) {
     load_tiny(&l, &t, 1, SIZE_MAX);
     const struct hparams *hp = &l.m->hp;
     EXPECT_EQ(l.status, HL_OK);
-    EXPECT(hp->n_layer == 2 && hp->n_embd == 64 && hp->n_vocab == 70 && hp->n_ctx_train == 128 && hp->n_ff == 96);
-    EXPECT(hp->n_head == 4 && hp->n_head_kv == 2 && hp->d_head_k == 16 && hp->d_head_v == 16 && hp->n_rot == 8);
-    EXPECT(hp->norm_eps == 1e-5f && hp->rope_base == 500000 && hp->rope_scale == 0.25f && hp->attn_scale == 0.25f);
+    EXPECT(hp->n_layer == 2 && hp->n_embd == 64 && hp->n_vocab == 70 && hp->n_ctx_train == 128 &&
+           hp->n_ff == 96);
+    EXPECT(hp->n_head == 4 && hp->n_head_kv == 2 && hp->d_head_k == 16 && hp->d_head_v == 16 &&
+           hp->n_rot == 8);
+    EXPECT(hp->norm_eps == 1e-5f && hp->rope_base == 500000 && hp->rope_scale == 0.25f &&
+           hp->attn_scale == 0.25f);
     unload(&l);
     t = tiny_of(TYPE_F16);
     t.n_head_kv = 0;
@@ -308,7 +322,8 @@ TEST(hyperparameters_have_the_file_s_values_or_their_defaults) {
     load_tiny(&l, &t, 1, SIZE_MAX);
     hp = &l.m->hp;
     EXPECT_EQ(l.status, HL_OK);
-    EXPECT(hp->n_head_kv == 4 && hp->d_head_k == 16 && hp->d_head_v == 16 && hp->n_rot == 16 && hp->n_vocab == 70);
+    EXPECT(hp->n_head_kv == 4 && hp->d_head_k == 16 && hp->d_head_v == 16 && hp->n_rot == 16 &&
+           hp->n_vocab == 70);
     EXPECT(hp->rope_base == 10000 && hp->rope_scale == 1);
     unload(&l);
 }
@@ -378,9 +393,9 @@ TEST(a_number_given_for_each_layer_is_taken_when_all_are_equal) {
 
 TEST(every_required_tensor_is_missed_by_its_name) {
     static const char *const needed[] = {
-        "token_embd.weight", "output_norm.weight", "blk.1.attn_norm.weight", "blk.1.attn_q.weight", "blk.1.attn_k.weight",
-        "blk.1.attn_v.weight", "blk.1.attn_output.weight", "blk.1.ffn_norm.weight", "blk.1.ffn_gate.weight",
-        "blk.1.ffn_up.weight", "blk.1.ffn_down.weight",
+        "token_embd.weight",     "output_norm.weight",  "blk.1.attn_norm.weight",   "blk.1.attn_q.weight",
+        "blk.1.attn_k.weight",   "blk.1.attn_v.weight", "blk.1.attn_output.weight", "blk.1.ffn_norm.weight",
+        "blk.1.ffn_gate.weight", "blk.1.ffn_up.weight", "blk.1.ffn_down.weight",
     };
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
         char words[80];
@@ -394,11 +409,12 @@ TEST(every_required_tensor_is_missed_by_its_name) {
 
 TEST(tensors_of_a_wrong_shape_are_refused_by_name) {
     static const char *const names[] = {
-        "token_embd.weight", "output_norm.weight", "output.weight", "output.bias", "rope_freqs.weight",
-        "blk.0.attn_norm.weight", "blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight",
-        "blk.0.attn_output.weight", "blk.0.ffn_norm.weight", "blk.0.ffn_gate.weight", "blk.0.ffn_up.weight",
-        "blk.0.ffn_down.weight", "blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias", "blk.0.attn_output.bias",
-        "blk.0.ffn_gate.bias", "blk.0.ffn_up.bias", "blk.0.ffn_down.bias",
+        "token_embd.weight",   "output_norm.weight",       "output.weight",         "output.bias",
+        "rope_freqs.weight",   "blk.0.attn_norm.weight",   "blk.0.attn_q.weight",   "blk.0.attn_k.weight",
+        "blk.0.attn_v.weight", "blk.0.attn_output.weight", "blk.0.ffn_norm.weight", "blk.0.ffn_gate.weight",
+        "blk.0.ffn_up.weight", "blk.0.ffn_down.weight",    "blk.0.attn_q.bias",     "blk.0.attn_k.bias",
+        "blk.0.attn_v.bias",   "blk.0.attn_output.bias",   "blk.0.ffn_gate.bias",   "blk.0.ffn_up.bias",
+        "blk.0.ffn_down.bias",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char words[80];
@@ -423,7 +439,8 @@ TEST(a_type_that_is_not_built_in_is_refused_by_name_and_the_header_stays_readabl
     EXPECT_EQ(l.status, HL_EUNSUPPORTED);
     EXPECT_CONTAINS(l.m->bind_message, "'output_norm.weight' has type IQ2_XXS, which is not built in");
     EXPECT(gguf_has_header(l.m->gguf) && gguf_n_tensors(l.m->gguf) > 10);
-    EXPECT_STR(gguf_tensor(l.m->gguf, gguf_find_tensor(l.m->gguf, "output_norm.weight"))->type->name, "IQ2_XXS");
+    EXPECT_STR(gguf_tensor(l.m->gguf, gguf_find_tensor(l.m->gguf, "output_norm.weight"))->type->name,
+               "IQ2_XXS");
     unload(&l);
 }
 
@@ -510,7 +527,8 @@ static void expect_too_large(uint64_t n_vocab, uint64_t n_layer) {
     t.d_head = 128;
     t.n_layer = (uint32_t)n_layer;
     add_hparams(&t);
-    uint64_t at = 0, embd[] = {4096, n_vocab}, square[] = {4096, 4096}, up[] = {4096, 16384}, down[] = {16384, 4096};
+    uint64_t at = 0, embd[] = {4096, n_vocab}, square[] = {4096, 4096}, up[] = {4096, 16384},
+             down[] = {16384, 4096};
 #define INFO(NAME, N_DIMS, DIMS)                                                                             \
     do {                                                                                                     \
         add_info(&t.b, NAME, TYPE_F32, N_DIMS, DIMS, at);                                                    \
@@ -519,8 +537,8 @@ static void expect_too_large(uint64_t n_vocab, uint64_t n_layer) {
     INFO("token_embd.weight", 2, embd);
     INFO("output_norm.weight", 1, square);
     for (unsigned l = 0; l < n_layer; l++) {
-        static const char *const names[] = {"attn_norm", "ffn_norm", "attn_q", "attn_k", "attn_v", "attn_output",
-                                            "ffn_gate", "ffn_up", "ffn_down"};
+        static const char *const names[] = {"attn_norm",   "ffn_norm", "attn_q", "attn_k",  "attn_v",
+                                            "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
         for (int i = 0; i < 9; i++) {
             char name[64];
             const uint64_t *dims = i < 6 ? square : i < 8 ? up : down;
@@ -557,9 +575,12 @@ TEST(SmolLM2_binds_with_the_hyperparameters_of_its_config) {
     EXPECT_EQ(m->bind_status, HL_OK);
     EXPECT_STR(m->arch->name, "llama");
     const struct hparams *hp = &m->hp;
-    EXPECT(hp->n_layer == 30 && hp->n_embd == 576 && hp->n_vocab == 49152 && hp->n_ctx_train == 8192 && hp->n_ff == 1536);
-    EXPECT(hp->n_head == 9 && hp->n_head_kv == 3 && hp->d_head_k == 64 && hp->d_head_v == 64 && hp->n_rot == 64);
-    EXPECT(hp->norm_eps == 1e-5f && hp->rope_base == 100000 && hp->rope_scale == 1 && hp->attn_scale == 0.125f);
+    EXPECT(hp->n_layer == 30 && hp->n_embd == 576 && hp->n_vocab == 49152 && hp->n_ctx_train == 8192 &&
+           hp->n_ff == 1536);
+    EXPECT(hp->n_head == 9 && hp->n_head_kv == 3 && hp->d_head_k == 64 && hp->d_head_v == 64 &&
+           hp->n_rot == 64);
+    EXPECT(hp->norm_eps == 1e-5f && hp->rope_base == 100000 && hp->rope_scale == 1 &&
+           hp->attn_scale == 0.125f);
     EXPECT_EQ(gguf_file_bytes(m->gguf), 98362432);
     EXPECT(m->packed_bytes <= 98362432);
     model_free(m);

@@ -4,7 +4,8 @@
 #include "json.h"
 #include "test.h"
 
-/* Golden values: bytes of blocks and what gguf-py 0.19.0 makes of them, equal to ggml's C code. */
+/* Golden values: bytes of blocks and what gguf-py 0.19.0 makes of them, equal to ggml's C code. Their JSON has lost
+ * the signs of zeros. */
 
 static unsigned char *from_hex(const char *hex, size_t n) {
     unsigned char *bytes = malloc(n / 2);
@@ -32,7 +33,7 @@ static void compare_with_golden(const char *name) {
     json_floats(values, want, values->n);
     t->to_f32(got, bytes, values->n);
     for (size_t i = 0; i < values->n; i++) {
-        if (f32_bits(got[i]) != f32_bits(want[i])) EXPECT_EQ(f32_bits(got[i]), f32_bits(want[i]));
+        if (got[i] != 0 || want[i] != 0) EXPECT_EQ(f32_bits(got[i]), f32_bits(want[i]));
     }
     EXPECT(values->n > 0);
     free(bytes);

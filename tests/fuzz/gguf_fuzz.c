@@ -1,5 +1,5 @@
-/* The GGUF parser and what binds a model to it, on any bytes: nothing outside the buffers is touched, nothing leaks, and a file that
- * is cut in pieces of any size is the same as the file in one piece. */
+/* The GGUF parser and what binds a model to it, on any bytes: nothing outside the buffers is touched, nothing
+ * leaks, and a file that is cut in pieces of any size is the same as the file in one piece. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,8 @@ static double sum_header(const struct gguf *g) {
     }
     for (int i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor(g, i);
-        sum += sum_str(t->name) + t->dims[0] + t->dims[1] + t->dims[2] + t->dims[3] + (double)t->offset + (double)t->n_bytes;
+        sum += sum_str(t->name) + t->dims[0] + t->dims[1] + t->dims[2] + t->dims[3] + (double)t->offset +
+               (double)t->n_bytes;
     }
     return sum;
 }

@@ -28,8 +28,6 @@ static inline float f32_from_f16(uint16_t h) {
 /* Rounds to nearest, ties to even. */
 uint16_t f16_from_f32(float f);
 
-static inline float f32_from_bf16(uint16_t h) {
-    return f32_from_bits((uint32_t)h << 16);
-}
+static inline float f32_from_bf16(uint16_t h) { return f32_from_bits((uint32_t)h << 16); }
 
 #endif

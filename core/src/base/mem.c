@@ -16,7 +16,8 @@ static void count(struct mem *m, enum mem_kind kind, size_t n) {
 
 void *mem_alloc(struct mem *m, enum mem_kind kind, size_t n) {
     if (n > SIZE_MAX - 2 * ALIGN) return NULL;
-    size_t rounded = n == 0 ? ALIGN : (n + ALIGN - 1) / ALIGN * ALIGN; /* what aligned_alloc asks of its size */
+    size_t rounded =
+        n == 0 ? ALIGN : (n + ALIGN - 1) / ALIGN * ALIGN; /* what aligned_alloc asks of its size */
     void *p = aligned_alloc(ALIGN, rounded);
     if (p == NULL) return NULL;
     memset(p, 0, rounded);
@@ -40,6 +41,4 @@ void *mem_grow(struct mem *m, enum mem_kind kind, void *p, size_t n, size_t n_ne
     return q;
 }
 
-size_t mem_size(size_t a, size_t b) {
-    return a != 0 && b > SIZE_MAX / a ? SIZE_MAX : a * b;
-}
+size_t mem_size(size_t a, size_t b) { return a != 0 && b > SIZE_MAX / a ? SIZE_MAX : a * b; }

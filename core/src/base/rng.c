@@ -13,9 +13,7 @@ void rng_seed(struct rng *r, uint64_t seed) {
     r->state[1] = splitmix(&seed);
 }
 
-static uint64_t rotate(uint64_t x, int n) {
-    return x << n | x >> (64 - n);
-}
+static uint64_t rotate(uint64_t x, int n) { return x << n | x >> (64 - n); }
 
 /* Source: xoroshiro128++, Blackman and Vigna 2021, "Scrambled linear pseudorandom number generators". */
 double rng_uniform(struct rng *r) {

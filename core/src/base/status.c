@@ -15,10 +15,6 @@ hl_status status_set(hl_status code, const char *format, ...) {
     return code;
 }
 
-const char *status_message(void) {
-    return message;
-}
+const char *status_message(void) { return message; }
 
-hl_status hl_error_code(void) {
-    return last;
-}
+hl_status hl_error_code(void) { return last; }

@@ -11,15 +11,15 @@ hl_status status_set(hl_status code, const char *format, ...) __attribute__((for
 const char *status_message(void);
 
 /* For data and arguments from outside; our own mistakes are asserts. */
-#define CHECK(cond, code, ...)                                                                                            \
-    do {                                                                                                                  \
-        if (!(cond)) return status_set(code, __VA_ARGS__);                                                                \
+#define CHECK(cond, code, ...)                                                                               \
+    do {                                                                                                     \
+        if (!(cond)) return status_set(code, __VA_ARGS__);                                                   \
     } while (0)
 
-#define TRY(expr)                                                                                                         \
-    do {                                                                                                                  \
-        hl_status try_status = (expr);                                                                                    \
-        if (try_status != HL_OK) return try_status;                                                                       \
+#define TRY(expr)                                                                                            \
+    do {                                                                                                     \
+        hl_status try_status = (expr);                                                                       \
+        if (try_status != HL_OK) return try_status;                                                          \
     } while (0)
 
 #endif

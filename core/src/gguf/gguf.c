@@ -42,9 +42,7 @@ static hl_status failed_before(const struct gguf *g) {
     return g->status == HL_OK ? HL_OK : status_set(g->status, "%s", g->message);
 }
 
-static bool in_header(const struct gguf *g) {
-    return g->stage < STAGE_DATA;
-}
+static bool in_header(const struct gguf *g) { return g->stage < STAGE_DATA; }
 
 /* ---- header ---- */
 
@@ -59,7 +57,7 @@ static hl_status grow_head(struct gguf *g) {
     return HL_OK;
 }
 
-/* Keeps exactly the header's bytes; what arrived behind them waits in rest until it is asked where it belongs. */
+/* Keeps exactly the header's bytes; what arrived behind them waits in rest. */
 static hl_status trim_head(struct gguf *g) {
     uint8_t *exact = mem_alloc(g->mem, MEM_TOKENIZER, g->pos);
     CHECK(exact != NULL, HL_EMEMORY, "gguf: no memory for %zu bytes of header", g->pos);
@@ -180,11 +178,12 @@ hl_status gguf_commit(struct gguf *g, size_t n) {
 static hl_status check_complete(struct gguf *g) {
     unsigned long long arrived = g->arrived;
     if (arrived < 4) return header_refuse_magic(g->head, (size_t)arrived);
-    CHECK(!in_header(g), HL_ETRUNCATED, "gguf: the file ends after %llu bytes, inside its header: not a complete GGUF file",
-          arrived);
+    CHECK(!in_header(g), HL_ETRUNCATED,
+          "gguf: the file ends after %llu bytes, inside its header: not a complete GGUF file", arrived);
     TRY(place_rest(g));
-    CHECK(g->stage == STAGE_END, HL_ETRUNCATED, "gguf: the file ends after %llu of %llu bytes, before the end of tensor '%s'",
-          arrived, (unsigned long long)g->file_bytes, gguf_label(current(g)->name).text);
+    CHECK(g->stage == STAGE_END, HL_ETRUNCATED,
+          "gguf: the file ends after %llu of %llu bytes, before the end of tensor '%s'", arrived,
+          (unsigned long long)g->file_bytes, gguf_label(current(g)->name).text);
     return HL_OK;
 }
 
@@ -193,10 +192,6 @@ hl_status gguf_finish(struct gguf *g) {
     return settle(g, check_complete(g));
 }
 
-bool gguf_has_header(const struct gguf *g) {
-    return !in_header(g);
-}
+bool gguf_has_header(const struct gguf *g) { return !in_header(g); }
 
-bool gguf_complete(const struct gguf *g) {
-    return g->stage == STAGE_END && g->status == HL_OK;
-}
+bool gguf_complete(const struct gguf *g) { return g->stage == STAGE_END && g->status == HL_OK; }

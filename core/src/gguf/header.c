@@ -1,4 +1,3 @@
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +9,9 @@ struct cursor {
     size_t n, pos;
 };
 
-static struct cursor cursor_at(const struct gguf *g) {
-    return (struct cursor){g->head, g->head_n, g->pos};
-}
+static struct cursor cursor_at(const struct gguf *g) { return (struct cursor){g->head, g->head_n, g->pos}; }
 
-static size_t left(const struct cursor *c) {
-    return c->n - c->pos;
-}
+static size_t left(const struct cursor *c) { return c->n - c->pos; }
 
 static hl_status read_u32(struct cursor *c, uint32_t *out) {
     if (left(c) < 4) return NEED_MORE;
@@ -37,8 +32,8 @@ static hl_status read_str(struct cursor *c, const char *what, size_t limit, stru
     uint64_t n;
     size_t start = c->pos;
     TRY(read_u64(c, &n));
-    CHECK(n <= limit, HL_EFORMAT, "gguf: %s of %llu bytes at offset %zu; at most %zu are possible there", what,
-          (unsigned long long)n, start, limit);
+    CHECK(n <= limit, HL_EFORMAT, "gguf: %s of %llu bytes at offset %zu; at most %zu are possible there",
+          what, (unsigned long long)n, start, limit);
     if (n > left(c)) return NEED_MORE;
     *s = (struct str){(const char *)c->p + c->pos, (size_t)n};
     c->pos += (size_t)n;
@@ -65,8 +60,9 @@ hl_status grow_array(struct mem *mem, void **items, int n, int *cap, size_t size
 
 size_t value_size(uint32_t type) {
     static const uint8_t sizes[] = {
-        [HL_META_U8] = 1,  [HL_META_I8] = 1,  [HL_META_U16] = 2,  [HL_META_I16] = 2, [HL_META_U32] = 4, [HL_META_I32] = 4,
-        [HL_META_F32] = 4, [HL_META_BOOL] = 1, [HL_META_U64] = 8, [HL_META_I64] = 8, [HL_META_F64] = 8,
+        [HL_META_U8] = 1,  [HL_META_I8] = 1,  [HL_META_U16] = 2, [HL_META_I16] = 2,
+        [HL_META_U32] = 4, [HL_META_I32] = 4, [HL_META_F32] = 4, [HL_META_BOOL] = 1,
+        [HL_META_U64] = 8, [HL_META_I64] = 8, [HL_META_F64] = 8,
     };
     return type < sizeof sizes ? sizes[type] : 0;
 }
@@ -109,16 +105,21 @@ hl_status header_refuse_magic(const uint8_t *p, size_t n) {
         CHECK(!starts(q, m, look_alikes[i].magic), HL_EFORMAT, "gguf: %s", look_alikes[i].text);
     }
     CHECK(n >= 4, HL_EFORMAT, "gguf: %zu bytes are not a GGUF file", n);
-    CHECK(n < 9 || p[8] != '{', HL_EFORMAT, "gguf: this looks like a safetensors file, not a GGUF file: convert the model");
-    return status_set(HL_EFORMAT, "gguf: not a GGUF file: it begins with the bytes %02x %02x %02x %02x instead of \"GGUF\"",
-                      p[0], p[1], p[2], p[3]);
+    CHECK(n < 9 || p[8] != '{', HL_EFORMAT,
+          "gguf: this looks like a safetensors file, not a GGUF file: convert the model");
+    return status_set(
+        HL_EFORMAT, "gguf: not a GGUF file: it begins with the bytes %02x %02x %02x %02x instead of \"GGUF\"",
+        p[0], p[1], p[2], p[3]);
 }
 
 static hl_status check_version(uint32_t version) {
     CHECK((version & 0xffff) != 0, HL_EFORMAT,
-          "gguf: version 0x%08x: this is a big-endian GGUF file; only little-endian ones can be read", version);
-    CHECK(version != 1, HL_EUNSUPPORTED, "gguf: version 1 of the format; 2 and 3 are supported: convert the model again");
-    CHECK(version == 2 || version == 3, HL_EUNSUPPORTED, "gguf: version %u of the format; 2 and 3 are supported", version);
+          "gguf: version 0x%08x: this is a big-endian GGUF file; only little-endian ones can be read",
+          version);
+    CHECK(version != 1, HL_EUNSUPPORTED,
+          "gguf: version 1 of the format; 2 and 3 are supported: convert the model again");
+    CHECK(version == 2 || version == 3, HL_EUNSUPPORTED,
+          "gguf: version %u of the format; 2 and 3 are supported", version);
     return HL_OK;
 }
 
@@ -130,10 +131,12 @@ static hl_status parse_fixed(struct gguf *g) {
     TRY(read_u32(&c, &g->version));
     TRY(check_version(g->version));
     TRY(read_u64(&c, &g->want_tensors));
-    CHECK(g->want_tensors <= MAX_TENSORS, HL_EFORMAT, "gguf: the header claims %llu tensors; %llu are the limit",
-          (unsigned long long)g->want_tensors, (unsigned long long)MAX_TENSORS);
+    CHECK(g->want_tensors <= MAX_TENSORS, HL_EFORMAT,
+          "gguf: the header claims %llu tensors; %llu are the limit", (unsigned long long)g->want_tensors,
+          (unsigned long long)MAX_TENSORS);
     TRY(read_u64(&c, &g->want_values));
-    CHECK(g->want_values <= MAX_VALUES, HL_EFORMAT, "gguf: the header claims %llu metadata entries; %llu are the limit",
+    CHECK(g->want_values <= MAX_VALUES, HL_EFORMAT,
+          "gguf: the header claims %llu metadata entries; %llu are the limit",
           (unsigned long long)g->want_values, (unsigned long long)MAX_VALUES);
     g->pos = c.pos;
     g->stage = STAGE_VALUES;
@@ -143,7 +146,8 @@ static hl_status parse_fixed(struct gguf *g) {
 /* ---- metadata ---- */
 
 static hl_status check_type(struct str key, uint32_t type) {
-    CHECK(type <= HL_META_F64, HL_EFORMAT, "gguf: metadata '%s' has the unknown value type %u", gguf_label(key).text, type);
+    CHECK(type <= HL_META_F64, HL_EFORMAT, "gguf: metadata '%s' has the unknown value type %u",
+          gguf_label(key).text, type);
     return HL_OK;
 }
 
@@ -153,8 +157,9 @@ static hl_status read_array(struct cursor *c, struct str key, uint32_t *type, ui
     TRY(check_type(key, *type));
     TRY(read_u64(c, n));
     size_t least = *type == HL_META_STRING ? 8 : *type == HL_META_ARRAY ? 12 : value_size(*type);
-    CHECK(*n <= (MAX_HEADER - c->pos) / least, HL_EFORMAT, "gguf: metadata '%s' claims an array of %llu elements of type %s",
-          gguf_label(key).text, (unsigned long long)*n, value_type_name(*type));
+    CHECK(*n <= (MAX_HEADER - c->pos) / least, HL_EFORMAT,
+          "gguf: metadata '%s' claims an array of %llu elements of type %s", gguf_label(key).text,
+          (unsigned long long)*n, value_type_name(*type));
     return HL_OK;
 }
 
@@ -210,8 +215,8 @@ static hl_status walk_elements(struct gguf *g) {
         TRY(mark_string(g));
         --*remaining;
     } else if (type == HL_META_ARRAY) {
-        CHECK(g->depth < MAX_DEPTH, HL_EFORMAT, "gguf: metadata '%s' nests arrays more than %d deep", gguf_label(key).text,
-              MAX_DEPTH);
+        CHECK(g->depth < MAX_DEPTH, HL_EFORMAT, "gguf: metadata '%s' nests arrays more than %d deep",
+              gguf_label(key).text, MAX_DEPTH);
         TRY(read_array(&c, key, &g->level[g->depth].type, &g->level[g->depth].left));
         --*remaining;
         g->depth++;
@@ -244,14 +249,15 @@ static hl_status parse_values(struct gguf *g) {
 static hl_status read_dims(struct cursor *c, struct gguf_tensor *t) {
     uint32_t n_dims;
     TRY(read_u32(c, &n_dims));
-    CHECK(n_dims >= 1 && n_dims <= MAX_DIMS, HL_EFORMAT, "gguf: tensor '%s' has %u dimensions; 1 to %d are possible",
-          gguf_label(t->name).text, n_dims, MAX_DIMS);
+    CHECK(n_dims >= 1 && n_dims <= MAX_DIMS, HL_EFORMAT,
+          "gguf: tensor '%s' has %u dimensions; 1 to %d are possible", gguf_label(t->name).text, n_dims,
+          MAX_DIMS);
     t->n_dims = (int)n_dims;
     for (int i = 0; i < MAX_DIMS; i++) {
         uint64_t d = 1;
         if (i < t->n_dims) TRY(read_u64(c, &d));
-        CHECK(d >= 1 && d <= INT32_MAX, HL_EFORMAT, "gguf: dimension %d of tensor '%s' is %llu", i, gguf_label(t->name).text,
-              (unsigned long long)d);
+        CHECK(d >= 1 && d <= INT32_MAX, HL_EFORMAT, "gguf: dimension %d of tensor '%s' is %llu", i,
+              gguf_label(t->name).text, (unsigned long long)d);
         t->dims[i] = (int32_t)d;
     }
     return HL_OK;
@@ -261,11 +267,15 @@ static hl_status read_type(struct cursor *c, struct gguf_tensor *t) {
     uint32_t type;
     TRY(read_u32(c, &type));
     t->type = type_info(type);
-    CHECK(t->type != NULL, HL_EUNSUPPORTED, "gguf: tensor '%s' has the unknown type %u", gguf_label(t->name).text, type);
-    CHECK(t->type->n_bytes > 0, HL_EUNSUPPORTED, "gguf: tensor '%s' has type %s, which was removed from the format: convert "
-          "the model again", gguf_label(t->name).text, t->type->name);
-    CHECK(t->dims[0] % t->type->n_weights == 0, HL_EFORMAT, "gguf: rows of tensor '%s' have %d weights; %s needs a multiple of %d",
-          gguf_label(t->name).text, t->dims[0], t->type->name, t->type->n_weights);
+    CHECK(t->type != NULL, HL_EUNSUPPORTED, "gguf: tensor '%s' has the unknown type %u",
+          gguf_label(t->name).text, type);
+    CHECK(t->type->n_bytes > 0, HL_EUNSUPPORTED,
+          "gguf: tensor '%s' has type %s, which was removed from the format: convert "
+          "the model again",
+          gguf_label(t->name).text, t->type->name);
+    CHECK(t->dims[0] % t->type->n_weights == 0, HL_EFORMAT,
+          "gguf: rows of tensor '%s' have %d weights; %s needs a multiple of %d", gguf_label(t->name).text,
+          t->dims[0], t->type->name, t->type->n_weights);
     return HL_OK;
 }
 
@@ -273,8 +283,9 @@ static hl_status read_type(struct cursor *c, struct gguf_tensor *t) {
 static hl_status size_tensor(struct gguf_tensor *t) {
     uint64_t bytes = (uint64_t)(t->dims[0] / t->type->n_weights) * (uint64_t)t->type->n_bytes;
     for (int i = 1; i < MAX_DIMS; i++) {
-        CHECK(bytes <= MAX_FILE / (uint64_t)t->dims[i], HL_EFORMAT, "gguf: tensor '%s' claims %d x %d x %d x %d weights",
-              gguf_label(t->name).text, t->dims[0], t->dims[1], t->dims[2], t->dims[3]);
+        CHECK(bytes <= MAX_FILE / (uint64_t)t->dims[i], HL_EFORMAT,
+              "gguf: tensor '%s' claims %d x %d x %d x %d weights", gguf_label(t->name).text, t->dims[0],
+              t->dims[1], t->dims[2], t->dims[3]);
         bytes *= (uint64_t)t->dims[i];
     }
     t->n_bytes = bytes;
@@ -323,8 +334,8 @@ static int compare_offsets(const void *a, const void *b) {
 static hl_status sort_names(struct named *table, int n, const char *what) {
     qsort(table, (size_t)n, sizeof *table, compare_names);
     for (int i = 1; i < n; i++) {
-        CHECK(compare_names(&table[i - 1], &table[i]) != 0, HL_EFORMAT, "gguf: two %s have the name '%s'", what,
-              gguf_label(table[i].name).text);
+        CHECK(compare_names(&table[i - 1], &table[i]) != 0, HL_EFORMAT, "gguf: two %s have the name '%s'",
+              what, gguf_label(table[i].name).text);
     }
     return HL_OK;
 }
@@ -334,8 +345,8 @@ static hl_status index_names(struct gguf *g) {
     g->keys = mem_alloc(g->mem, MEM_TOKENIZER, n_values * sizeof *g->keys);
     g->names = mem_alloc(g->mem, MEM_TOKENIZER, n_tensors * sizeof *g->names);
     g->order = mem_alloc(g->mem, MEM_TOKENIZER, n_tensors * sizeof *g->order);
-    CHECK(g->keys != NULL && g->names != NULL && g->order != NULL, HL_EMEMORY, "gguf: no memory for %zu names",
-          n_values + 2 * n_tensors);
+    CHECK(g->keys != NULL && g->names != NULL && g->order != NULL, HL_EMEMORY,
+          "gguf: no memory for %zu names", n_values + 2 * n_tensors);
     for (int i = 0; i < g->n_entries; i++) g->keys[i] = (struct named){key_of(g, &g->entries[i]), i};
     for (int i = 0; i < g->n_infos; i++) {
         struct info *info = &g->infos[i];
@@ -353,8 +364,9 @@ static hl_status read_alignment(struct gguf *g) {
     int i = gguf_find(g, "general.alignment", 17);
     if (i < 0) return HL_OK;
     struct gguf_value v = gguf_value(g, i);
-    CHECK(!v.is_array && v.type == HL_META_U32, HL_EFORMAT, "gguf: general.alignment is of type %s%s; it must be u32",
-          v.is_array ? "array of " : "", value_type_name(v.type));
+    CHECK(!v.is_array && v.type == HL_META_U32, HL_EFORMAT,
+          "gguf: general.alignment is of type %s%s; it must be u32", v.is_array ? "array of " : "",
+          value_type_name(v.type));
     uint32_t a = load_u32(g->head + g->entries[i].at);
     CHECK(a >= 8 && a <= 1 << 20 && (a & (a - 1)) == 0, HL_EFORMAT,
           "gguf: general.alignment is %u; it must be a power of two from 8 to 1048576", a);
@@ -368,11 +380,14 @@ static hl_status place_tensors(struct gguf *g) {
     qsort(g->order, (size_t)g->n_infos, sizeof *g->order, compare_offsets);
     for (int i = 0; i < g->n_infos; i++) {
         const struct gguf_tensor *t = &g->infos[g->order[i].index].tensor;
-        CHECK(t->offset % g->alignment == 0, HL_EFORMAT, "gguf: tensor '%s' is at offset %llu, no multiple of the alignment %u",
+        CHECK(t->offset % g->alignment == 0, HL_EFORMAT,
+              "gguf: tensor '%s' is at offset %llu, no multiple of the alignment %u",
               gguf_label(t->name).text, (unsigned long long)t->offset, g->alignment);
-        CHECK(t->offset >= end, HL_EFORMAT, "gguf: tensor '%s' at offset %llu overlaps '%s', which ends at %llu",
-              gguf_label(t->name).text, (unsigned long long)t->offset,
-              gguf_label(g->infos[g->order[i > 0 ? i - 1 : 0].index].tensor.name).text, (unsigned long long)end);
+        CHECK(t->offset >= end, HL_EFORMAT,
+              "gguf: tensor '%s' at offset %llu overlaps '%s', which ends at %llu", gguf_label(t->name).text,
+              (unsigned long long)t->offset,
+              gguf_label(g->infos[g->order[i > 0 ? i - 1 : 0].index].tensor.name).text,
+              (unsigned long long)end);
         end = t->offset + t->n_bytes;
     }
     g->data_start = (g->pos + g->alignment - 1) & ~(uint64_t)(g->alignment - 1);

@@ -8,19 +8,20 @@
 #define MAX_HEADER ((size_t)512 << 20) /* bytes; offsets into the header fit 32 bits */
 #define MAX_VALUES ((uint64_t)1 << 17)
 #define MAX_TENSORS ((uint64_t)1 << 17)
-#define MAX_NAME ((size_t)65535)        /* bytes of a key or a tensor name; the specification's limit for keys */
-#define MAX_FILE ((uint64_t)1 << 52)    /* bytes; exact as a double */
+#define MAX_NAME ((size_t)65535)     /* bytes of a key or a tensor name; the specification's limit for keys */
+#define MAX_FILE ((uint64_t)1 << 52) /* bytes; exact as a double */
 
 enum {
     MAX_DIMS = 4,
-    MAX_DEPTH = 2,             /* arrays of arrays, no deeper */
-    MARK_EVERY = 16,           /* every 16th string of an array has its place remembered */
+    MAX_DEPTH = 2,   /* arrays of arrays, no deeper */
+    MARK_EVERY = 16, /* every 16th string of an array has its place remembered */
     FIRST_WINDOW = 64 << 10,
-    MAX_WINDOW = 1 << 20,      /* of the header: more than that and too much of the tensors behind it is copied twice */
+    MAX_WINDOW =
+        1 << 20, /* of the header: more than that and too much of the tensors behind it is copied twice */
     SKIP_WINDOW = 32 << 10,
 };
 
-/* What a step answers when the bytes it needs have not arrived; it has then changed nothing that a second try would miss. */
+/* What a step answers when the bytes it needs have not arrived: it is then tried again from where it began. */
 #define NEED_MORE ((hl_status)1)
 
 enum stage { STAGE_FIXED, STAGE_VALUES, STAGE_TENSORS, STAGE_DATA, STAGE_END };
@@ -28,8 +29,8 @@ enum stage { STAGE_FIXED, STAGE_VALUES, STAGE_TENSORS, STAGE_DATA, STAGE_END };
 /* A metadata entry; places are offsets from the start of the file. */
 struct entry {
     uint32_t key, key_n;
-    uint32_t at;    /* its first element */
-    uint32_t mark;  /* arrays of strings: marks[mark + j / MARK_EVERY] is the place of string j */
+    uint32_t at;   /* its first element */
+    uint32_t mark; /* arrays of strings: marks[mark + j / MARK_EVERY] is the place of string j */
     int32_t n;
     uint8_t type;
     bool is_array;
@@ -58,7 +59,7 @@ struct gguf {
     hl_status status; /* the first failure; final */
     char message[512];
 
-    uint8_t *head; /* the file's first bytes, kept */
+    uint8_t *head;                /* the file's first bytes, kept */
     size_t head_cap, head_n, pos; /* pos: parsed so far */
     uint8_t *rest; /* the buffer that the header came in; what is behind the header is the data's beginning */
     size_t rest_cap, rest_n, rest_pos;
@@ -91,7 +92,7 @@ struct gguf {
     uint8_t skip[SKIP_WINDOW];
 };
 
-/* Takes steps through the header until it is complete (stage STAGE_DATA or STAGE_END) or bytes are missing (NEED_MORE). */
+/* Takes steps through the header until it is complete (HL_OK) or bytes are missing (NEED_MORE). */
 hl_status header_parse(struct gguf *g);
 
 /* What the first n bytes of a file are when they are no GGUF file. */
@@ -111,8 +112,6 @@ static inline uint32_t load_u32(const uint8_t *p) {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static inline uint64_t load_u64(const uint8_t *p) {
-    return load_u32(p) | (uint64_t)load_u32(p + 4) << 32;
-}
+static inline uint64_t load_u64(const uint8_t *p) { return load_u32(p) | (uint64_t)load_u32(p + 4) << 32; }
 
 #endif

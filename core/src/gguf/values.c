@@ -6,9 +6,7 @@
 #include "base/f16.h"
 #include "gguf/parser.h"
 
-int gguf_n_values(const struct gguf *g) {
-    return g->n_entries;
-}
+int gguf_n_values(const struct gguf *g) { return g->n_entries; }
 
 struct gguf_value gguf_value(const struct gguf *g, int i) {
     assert(i >= 0 && i < g->n_entries);
@@ -83,22 +81,16 @@ struct str gguf_string(const struct gguf *g, int i, int j) {
     return (struct str){(const char *)g->head + at + 8, (size_t)load_u64(g->head + at)};
 }
 
-int gguf_n_tensors(const struct gguf *g) {
-    return g->n_infos;
-}
+int gguf_n_tensors(const struct gguf *g) { return g->n_infos; }
 
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, int i) {
     assert(i >= 0 && i < g->n_infos);
     return &g->infos[i].tensor;
 }
 
-uint64_t gguf_header_hash(const struct gguf *g) {
-    return hash_bytes(HASH_START, g->head, g->head_n);
-}
+uint64_t gguf_header_hash(const struct gguf *g) { return hash_bytes(HASH_START, g->head, g->head_n); }
 
-uint64_t gguf_file_bytes(const struct gguf *g) {
-    return g->file_bytes;
-}
+uint64_t gguf_file_bytes(const struct gguf *g) { return g->file_bytes; }
 
 /* ---- by key ---- */
 
@@ -106,31 +98,28 @@ static bool is_integer(hl_meta_type t) {
     return value_size(t) > 0 && t != HL_META_F32 && t != HL_META_F64 && t != HL_META_BOOL;
 }
 
-static bool is_number(hl_meta_type t) {
-    return value_size(t) > 0 && t != HL_META_BOOL;
-}
+static bool is_number(hl_meta_type t) { return value_size(t) > 0 && t != HL_META_BOOL; }
 
-static int find_key(const struct gguf *g, const char *key) {
-    return gguf_find(g, key, strlen(key));
-}
+static int find_key(const struct gguf *g, const char *key) { return gguf_find(g, key, strlen(key)); }
 
 /* The entry is a single value of the kind that `fits` accepts. */
 static hl_status check_single(const struct gguf *g, int i, bool fits, const char *wanted) {
     struct gguf_value v = gguf_value(g, i);
-    CHECK(fits && !v.is_array, HL_EFORMAT, "metadata '%s' is of type %s%s; %s is expected", gguf_label(v.key).text,
-          v.is_array ? "array of " : "", value_type_name(v.type), wanted);
+    CHECK(fits && !v.is_array, HL_EFORMAT, "metadata '%s' is of type %s%s; %s is expected",
+          gguf_label(v.key).text, v.is_array ? "array of " : "", value_type_name(v.type), wanted);
     return HL_OK;
 }
 
 static hl_status int_in_range(const struct gguf *g, int i, int j, int32_t lo, int32_t hi, int32_t *out) {
     double v = gguf_number(g, i, j);
-    CHECK(v >= lo && v <= hi, HL_EFORMAT, "metadata '%s' is %.17g; %d to %d is expected", gguf_label(gguf_value(g, i).key).text, v,
-          lo, hi);
+    CHECK(v >= lo && v <= hi, HL_EFORMAT, "metadata '%s' is %.17g; %d to %d is expected",
+          gguf_label(gguf_value(g, i).key).text, v, lo, hi);
     *out = (int32_t)v;
     return HL_OK;
 }
 
-hl_status gguf_get_int(const struct gguf *g, const char *key, int32_t lo, int32_t hi, int32_t missing, int32_t *out) {
+hl_status gguf_get_int(const struct gguf *g, const char *key, int32_t lo, int32_t hi, int32_t missing,
+                       int32_t *out) {
     int i = find_key(g, key);
     *out = missing;
     if (i < 0) return HL_OK;
@@ -138,7 +127,8 @@ hl_status gguf_get_int(const struct gguf *g, const char *key, int32_t lo, int32_
     return int_in_range(g, i, 0, lo, hi, out);
 }
 
-hl_status gguf_get_float(const struct gguf *g, const char *key, double lo, double hi, float missing, float *out) {
+hl_status gguf_get_float(const struct gguf *g, const char *key, double lo, double hi, float missing,
+                         float *out) {
     int i = find_key(g, key);
     *out = missing;
     if (i < 0) return HL_OK;
@@ -167,7 +157,8 @@ hl_status gguf_get_str(const struct gguf *g, const char *key, struct str missing
     return HL_OK;
 }
 
-hl_status gguf_get_ints(const struct gguf *g, const char *key, int32_t lo, int32_t hi, int n, int32_t *out, bool *found) {
+hl_status gguf_get_ints(const struct gguf *g, const char *key, int32_t lo, int32_t hi, int n, int32_t *out,
+                        bool *found) {
     int i = find_key(g, key);
     *found = i >= 0;
     if (!*found) return HL_OK;

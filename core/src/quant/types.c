@@ -5,9 +5,7 @@
 #include "base/f16.h"
 #include "quant/blocks.h"
 
-static void f32_to_f32(float *dst, const void *src, size_t n) {
-    memcpy(dst, src, n * sizeof *dst);
-}
+static void f32_to_f32(float *dst, const void *src, size_t n) { memcpy(dst, src, n * sizeof *dst); }
 
 static void f16_to_f32(float *dst, const void *src, size_t n) {
     const uint16_t *w = src;
@@ -20,9 +18,7 @@ static void bf16_to_f32(float *dst, const void *src, size_t n) {
 }
 
 /* Code i of a block whose low nibbles are weights 0 .. 15 and whose high ones 16 .. 31. */
-static int nibble(const uint8_t *qs, int i) {
-    return i < QK / 2 ? qs[i] & 15 : qs[i - QK / 2] >> 4;
-}
+static int nibble(const uint8_t *qs, int i) { return i < QK / 2 ? qs[i] & 15 : qs[i - QK / 2] >> 4; }
 
 static int five_bits(const uint8_t *qs, const uint8_t *qh, int i) {
     return nibble(qs, i) | (qh[i / 8] >> i % 8 & 1) << 4;

@@ -9,16 +9,23 @@
 
 /* Numbers as in the file. */
 enum block_type {
-    TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q4_0 = 2, TYPE_Q4_1 = 3, TYPE_Q5_0 = 6, TYPE_Q5_1 = 7, TYPE_Q8_0 = 8, TYPE_BF16 = 30,
+    TYPE_F32 = 0,
+    TYPE_F16 = 1,
+    TYPE_Q4_0 = 2,
+    TYPE_Q4_1 = 3,
+    TYPE_Q5_0 = 6,
+    TYPE_Q5_1 = 7,
+    TYPE_Q8_0 = 8,
+    TYPE_BF16 = 30,
 };
 
 struct type_info {
-    const char *name;  /* "Q4_1" */
-    int n_weights;     /* weights of a block */
-    int n_bytes;       /* bytes of a block; 0: removed from the format, no file may use it */
+    const char *name; /* "Q4_1" */
+    int n_weights;    /* weights of a block */
+    int n_bytes;      /* bytes of a block; 0: removed from the format, no file may use it */
     enum panel_type panel;
-    /* Reads n weights (a whole number of blocks) from src (aligned to 2) into dst [n]: the specification of the type, bit for
-     * bit. NULL: known by name and size, not built in. */
+    /* Reads n weights (a whole number of blocks) from src (aligned to 2) into dst [n]: the specification of the
+     * type, bit for bit. NULL: known by name and size, not built in. */
     void (*to_f32)(float *dst, const void *src, size_t n);
 };
 
