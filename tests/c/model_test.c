@@ -3,7 +3,7 @@
 #include "gguf_builder.h"
 #include "test.h"
 
-/* A tiny llama in a builder; what a test wants otherwise is set before tiny_add. Weights are random from seed. */
+/* A tiny llama in a builder; what a test wants otherwise is set before tiny_add. */
 struct tiny {
     struct builder b;
     uint64_t seed;

@@ -4,8 +4,8 @@
 #include "json.h"
 #include "test.h"
 
-/* Golden values: bytes of blocks and what gguf-py 0.19.0 makes of them, equal to ggml's C code. Their JSON has lost
- * the signs of zeros. */
+/* Golden values: bytes of blocks and what gguf-py 0.19.0 makes of them, equal to ggml's C code. Their
+ * JSON has lost the signs of zeros. */
 
 static unsigned char *from_hex(const char *hex, size_t n) {
     unsigned char *bytes = malloc(n / 2);

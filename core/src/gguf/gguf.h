@@ -36,8 +36,8 @@ struct gguf_sink {
     void *ctx;
     /* The header is complete; called once before any tensor. */
     hl_status (*header)(void *ctx, const struct gguf *g);
-    /* Tensor i starts: *dst gets room for its n_bytes, or NULL to skip them. Called by gguf_window or gguf_finish,
-     * never by the commit that completes the header: who only wants the header can stop there. */
+    /* Tensor i starts: *dst gets room for its n_bytes, or NULL to skip them. Called by gguf_window or
+     * gguf_finish, never by the commit that completes the header: who only wants the header stops there. */
     hl_status (*begin)(void *ctx, const struct gguf *g, int i, uint8_t **dst);
     /* Tensor i is complete (also called for a skipped one). */
     hl_status (*done)(void *ctx, const struct gguf *g, int i);
@@ -71,8 +71,8 @@ struct gguf_label {
 };
 struct gguf_label gguf_label(struct str s);
 
-/* Typed look-ups by key, absent ones give the default. HL_EFORMAT (naming key, type and value) when the value has
- * another kind or lies out of [lo, hi]. Integers of any width are taken; a float is not taken for an integer. */
+/* Typed look-ups by key, absent ones give the default. HL_EFORMAT (naming key, type and value) when the value
+ * has another kind or lies out of [lo, hi]. Integers of any width are taken; a float is not taken for one. */
 hl_status gguf_get_int(const struct gguf *g, const char *key, int32_t lo, int32_t hi, int32_t missing,
                        int32_t *out);
 hl_status gguf_get_float(const struct gguf *g, const char *key, double lo, double hi, float missing,

@@ -21,7 +21,7 @@ enum {
     SKIP_WINDOW = 32 << 10,
 };
 
-/* What a step answers when the bytes it needs have not arrived: it is then tried again from where it began. */
+/* What a step answers when the bytes it needs have not arrived: it is tried again from where it began. */
 #define NEED_MORE ((hl_status)1)
 
 enum stage { STAGE_FIXED, STAGE_VALUES, STAGE_TENSORS, STAGE_DATA, STAGE_END };
