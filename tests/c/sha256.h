@@ -9,8 +9,8 @@
 
 static inline uint32_t sha256_rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-/* The first 32 bits of the fractional part of the root of a prime: found by bisection on integers, since the digits of a
- * double do not suffice for all. cube: the cube root, else the square root. */
+/* The first 32 bits of the fractional part of the root of a prime: found by bisection on integers, since the
+ * digits of a double do not suffice for all. cube: the cube root, else the square root. */
 static inline uint32_t sha256_root(unsigned prime, int cube) {
     uint64_t lo = 0, hi = (uint64_t)32 << 32; /* in units of 2^-32 */
     while (hi - lo > 1) {
@@ -26,7 +26,8 @@ static inline uint32_t sha256_root(unsigned prime, int cube) {
 static inline void sha256_block(uint32_t h[8], const uint32_t k[64], const uint8_t *p) {
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++)
-        w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
+        w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 |
+               p[4 * i + 3];
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
         uint32_t s0 = sha256_rotate(a, 7) ^ sha256_rotate(a, 18) ^ a >> 3;

@@ -10,15 +10,18 @@ static int32_t ids[MAX_IDS];
 
 /* ---- published vocabularies: ids from Hugging Face tokenizers and sentencepiece, decoded back exactly */
 
-static void expect_ids(struct tokenizer *t, const char *id, const struct json *text, const struct json *want, int flags) {
+static void expect_ids(struct tokenizer *t, const char *id, const struct json *text, const struct json *want,
+                       int flags) {
     static int32_t expected[MAX_IDS];
     int n_want = (int)json_ints(want, expected, MAX_IDS);
     int n = tokenizer_encode(t, text->text, text->n, flags, ids, MAX_IDS);
     bool same = n == n_want && memcmp(ids, expected, (size_t)n * sizeof *ids) == 0;
-    if (!same) test_fail(__FILE__, __LINE__, "%s: other ids for \"%s\" (%d, not %d)", id, text->text, n, n_want);
+    if (!same)
+        test_fail(__FILE__, __LINE__, "%s: other ids for \"%s\" (%d, not %d)", id, text->text, n, n_want);
 }
 
-static void expect_text(struct tokenizer *t, const char *id, const struct json *list, const struct json *want) {
+static void expect_text(struct tokenizer *t, const char *id, const struct json *list,
+                        const struct json *want) {
     static char out[1 << 20];
     int n_ids = (int)json_ints(list, ids, MAX_IDS);
     struct detokenizer *d = detokenizer_new(t, HL_SPECIAL);
@@ -42,18 +45,21 @@ static void expect_long(struct tokenizer *t, const char *id, const struct json *
     char *text = malloc(unit->n * (size_t)repeat), *joined = malloc(MAX_IDS * 8), digest[65];
     for (int i = 0; i < repeat; i++) memcpy(text + (size_t)i * unit->n, unit->text, unit->n);
     int n_ids = tokenizer_encode(t, text, unit->n * (size_t)repeat, 0, ids, MAX_IDS);
-    if (n_ids != (int)json_number(json_get(c, "n_ids"), -1)) test_fail(__FILE__, __LINE__, "%s: %d ids", id, n_ids);
+    if (n_ids != (int)json_number(json_get(c, "n_ids"), -1))
+        test_fail(__FILE__, __LINE__, "%s: %d ids", id, n_ids);
     for (int i = 0; i < n_ids && n < MAX_IDS * 8 - 16; i++)
         n += snprintf(joined + n, 16, i ? ",%d" : "%d", (int)ids[i]);
     sha256_hex((const uint8_t *)joined, (size_t)n, digest);
-    if (strcmp(digest, json_text(json_get(c, "ids_sha256"))) != 0) test_fail(__FILE__, __LINE__, "%s: other ids", id);
+    if (strcmp(digest, json_text(json_get(c, "ids_sha256"))) != 0)
+        test_fail(__FILE__, __LINE__, "%s: other ids", id);
     free(text);
     free(joined);
 }
 
 static void check_case(struct tokenizer *t, const struct json *c) {
     const char *id = json_text(json_get(c, "id"));
-    const struct json *text = json_get(c, "text"), *list = json_get(c, "ids"), *decoded = json_get(c, "decoded");
+    const struct json *text = json_get(c, "text"), *list = json_get(c, "ids"),
+                      *decoded = json_get(c, "decoded");
     const struct json *plain = json_get(c, "ids_special_as_text");
     if (!text) {
         expect_long(t, id, c);
@@ -87,14 +93,18 @@ static void check_vocabulary(const char *name, const char *file) {
 TEST(the_vocabulary_of_smollm2_gives_the_reference_ids) {
     check_vocabulary("smollm2", "models/cache/SmolLM2-135M-Instruct.Q4_1.gguf");
 }
-TEST(the_vocabulary_of_gpt_2_gives_the_reference_ids) { check_vocabulary("gpt2", "models/cache/vocab-gpt2.gguf"); }
+TEST(the_vocabulary_of_gpt_2_gives_the_reference_ids) {
+    check_vocabulary("gpt2", "models/cache/vocab-gpt2.gguf");
+}
 TEST(the_vocabulary_of_llama_3_gives_the_reference_ids) {
     check_vocabulary("llama3", "models/cache/vocab-llama3.gguf");
 }
 TEST(the_vocabulary_of_qwen_2_5_gives_the_reference_ids) {
     check_vocabulary("qwen2.5", "models/cache/vocab-qwen2.5.gguf");
 }
-TEST(the_vocabulary_of_qwen_3_gives_the_reference_ids) { check_vocabulary("qwen3", "models/cache/vocab-qwen3.gguf"); }
+TEST(the_vocabulary_of_qwen_3_gives_the_reference_ids) {
+    check_vocabulary("qwen3", "models/cache/vocab-qwen3.gguf");
+}
 TEST(the_vocabulary_of_deepseek_v2_gives_the_reference_ids) {
     check_vocabulary("deepseek_v2", "models/cache/vocab-deepseek_v2.gguf");
 }
@@ -229,7 +239,8 @@ static size_t steps_for(struct tokenizer *t, const char *unit, size_t n) {
 
 TEST(steps_grow_near_linearly_on_long_input_without_words) {
     static const char *const names[] = {"llama_mha", "llama_gqa", "llama_mqa"};
-    static const char *const units[] = {"a", " ", "\n", "1", "ab", "th", " t", "\xf0\x9f\xa4\x97", "<", "\xcc\x81"};
+    static const char *const units[] = {"a", " ",       "\n", "1", "ab", "th", " t", "\xf0\x9f\xa4\x97",
+                                        "<", "\xcc\x81"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         struct mem mem = {0};
         struct tokenizer *t = open_golden(names[k], &mem);
@@ -253,7 +264,8 @@ struct piece {
     uint32_t type;
 };
 
-static void add_pieces(struct builder *b, const char *model, const struct piece *pieces, uint64_t n, uint64_t n_scores) {
+static void add_pieces(struct builder *b, const char *model, const struct piece *pieces, uint64_t n,
+                       uint64_t n_scores) {
     add_str(b, "general.architecture", "llama");
     add_str(b, "tokenizer.ggml.model", model);
     add_array(b, "tokenizer.ggml.tokens", HL_META_STRING, n);
@@ -282,19 +294,22 @@ static void expect_pieces(struct tokenizer *t, const char *text, const int32_t *
 
 /* Expected ids: sentencepiece 0.2.3 with the same pieces, without dummy prefix. */
 static const struct piece small_spm[] = {
-    {"<unk>", 0, TOKEN_UNKNOWN}, {"<s>", 0, TOKEN_CONTROL}, {"</s>", 0, TOKEN_CONTROL},
-    {"a", -10, TOKEN_NORMAL}, {"b", -11, TOKEN_NORMAL}, {"c", -12, TOKEN_NORMAL},
-    {"ab", -1, TOKEN_UNUSED}, {"abc", -2, TOKEN_NORMAL}, {"abab", -3, TOKEN_UNUSED},
-    {"\xe2\x96\x81", -13, TOKEN_NORMAL}, {"<s", -5, TOKEN_NORMAL}, {"<", -14, TOKEN_NORMAL},
-    {"s", -15, TOKEN_NORMAL}, {">", -16, TOKEN_NORMAL}, {"ca", -4, TOKEN_USER_DEFINED},
-    {"cab", -9, TOKEN_USER_DEFINED},
+    {"<unk>", 0, TOKEN_UNKNOWN},    {"<s>", 0, TOKEN_CONTROL},
+    {"</s>", 0, TOKEN_CONTROL},     {"a", -10, TOKEN_NORMAL},
+    {"b", -11, TOKEN_NORMAL},       {"c", -12, TOKEN_NORMAL},
+    {"ab", -1, TOKEN_UNUSED},       {"abc", -2, TOKEN_NORMAL},
+    {"abab", -3, TOKEN_UNUSED},     {"\xe2\x96\x81", -13, TOKEN_NORMAL},
+    {"<s", -5, TOKEN_NORMAL},       {"<", -14, TOKEN_NORMAL},
+    {"s", -15, TOKEN_NORMAL},       {">", -16, TOKEN_NORMAL},
+    {"ca", -4, TOKEN_USER_DEFINED}, {"cab", -9, TOKEN_USER_DEFINED},
 };
 
 static struct tokenizer *new_small_spm(struct mem *mem, bool prefix) {
     struct builder b = {0};
     struct tokenizer *t;
     uint8_t space = prefix;
-    add_pieces(&b, "llama", small_spm, sizeof small_spm / sizeof small_spm[0], sizeof small_spm / sizeof small_spm[0]);
+    add_pieces(&b, "llama", small_spm, sizeof small_spm / sizeof small_spm[0],
+               sizeof small_spm / sizeof small_spm[0]);
     add_value(&b, "tokenizer.ggml.add_space_prefix", HL_META_BOOL, &space, 1);
     if (build(&t, mem, &b) != HL_OK) test_fail(__FILE__, __LINE__, "%s", status_message());
     return t;
@@ -320,7 +335,10 @@ TEST(user_defined_pieces_match_longest_first_and_control_pieces_never_as_text) {
     expect_pieces(t, "cabca", (const int32_t[]){15, 14, -1});
     expect_pieces(t, "cacab", (const int32_t[]){14, 15, -1});
     expect_pieces(t, "<s>", (const int32_t[]){10, 13, -1});
-    expect_pieces(t, "a\xe2\x96\x81" "b", (const int32_t[]){3, 9, 4, -1});
+    expect_pieces(t,
+                  "a\xe2\x96\x81"
+                  "b",
+                  (const int32_t[]){3, 9, 4, -1});
     tokenizer_free(t);
 }
 
@@ -353,7 +371,8 @@ TEST(missing_ids_have_sentencepiece_s_defaults_and_ids_out_of_range_are_none) {
     tokenizer_free(t);
 }
 
-static const struct piece letters[] = {{"a", 0, TOKEN_NORMAL}, {"b", 0, TOKEN_NORMAL}, {"ab", 0, TOKEN_NORMAL}};
+static const struct piece letters[] = {
+    {"a", 0, TOKEN_NORMAL}, {"b", 0, TOKEN_NORMAL}, {"ab", 0, TOKEN_NORMAL}};
 
 static void expect_refused(struct builder *b, hl_status code, const char *part) {
     struct mem mem = {0};
@@ -419,7 +438,7 @@ TEST(merges_that_cannot_apply_are_left_out) {
 /* U+00E9 in GPT-2's alphabet is C3 A9 as U+00C3 U+00A9. Composition: UAX 15. */
 TEST(text_is_composed_where_the_pre_tokenizer_says_so) {
     static const struct piece accents[] = {
-        {"e", 0, TOKEN_NORMAL}, {"\xc3\x8c", 0, TOKEN_NORMAL}, {"\xc4\xa3", 0, TOKEN_NORMAL},
+        {"e", 0, TOKEN_NORMAL},        {"\xc3\x8c", 0, TOKEN_NORMAL}, {"\xc4\xa3", 0, TOKEN_NORMAL},
         {"\xc3\x83", 0, TOKEN_NORMAL}, {"\xc2\xa9", 0, TOKEN_NORMAL},
     };
     struct mem mem = {0};
@@ -435,8 +454,9 @@ TEST(text_is_composed_where_the_pre_tokenizer_says_so) {
 
 TEST(a_whole_word_that_is_a_token_is_taken_where_merges_are_ignored) {
     static const char *const merges[] = {"b c"};
-    static const struct piece words[] = {{"a", 0, TOKEN_NORMAL},  {"b", 0, TOKEN_NORMAL},   {"c", 0, TOKEN_NORMAL},
-                                         {"bc", 0, TOKEN_NORMAL}, {"abc", 0, TOKEN_NORMAL}, {"<end>", 0, TOKEN_CONTROL}};
+    static const struct piece words[] = {{"a", 0, TOKEN_NORMAL},   {"b", 0, TOKEN_NORMAL},
+                                         {"c", 0, TOKEN_NORMAL},   {"bc", 0, TOKEN_NORMAL},
+                                         {"abc", 0, TOKEN_NORMAL}, {"<end>", 0, TOKEN_CONTROL}};
     struct mem mem = {0};
     struct tokenizer *llama = new_bpe(&mem, "llama-bpe", words, 6, merges, 1);
     struct tokenizer *gpt2 = new_bpe(&mem, "gpt-2", words, 6, merges, 1);

@@ -22,18 +22,9 @@ struct tokenizer {
 
 /* Markers that end a turn or a text where the file does not name them; only control tokens count. */
 static const char *const end_markers[] = {
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<end_of_turn>",
-    "<|end|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<EOT>",
-    "</s>",
-    "<eos>",
-    "<\xef\xbd\x9c"
-    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", /* DeepSeek: fullwidth bars, U+2581 */
+    "<|im_end|>",    "<|eot_id|>",      "<|eom_id|>", "<end_of_turn>", "<|end|>",
+    "<|endoftext|>", "<|end_of_text|>", "<EOT>",      "</s>",          "<eos>",
+    "<｜end▁of▁sentence｜>", /* DeepSeek: fullwidth bars, U+2581 for spaces */
 };
 
 /* Of those, the ones that end a turn, in the order of preference for struct token_ids. */
