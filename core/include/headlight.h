@@ -227,6 +227,14 @@ HL_API void hl_session_save(const hl_session *s, uint8_t *out);
  * HL_EMEMORY. */
 HL_API hl_status hl_session_restore(hl_session *s, const uint8_t *bytes, size_t n);
 
+/* How multi-head latent attention (MLA) is evaluated: queries are brought to the cached latent rows (absorbed), or the keys and
+ * values of each head are made from them (expanded), which costs less from about r d / (r - d) query rows a chunk on: 171 for a
+ * latent of r = 512 and heads of d = 128. HL_CHUNK stays below that, so auto is absorbed; expanded is there to check it. */
+typedef enum hl_mla { HL_MLA_AUTO = 0, HL_MLA_ABSORBED = 1, HL_MLA_EXPANDED = 2 } hl_mla;
+
+/* For what is fed from now on; no difference to models without MLA. HL_EARGUMENT. */
+HL_API hl_status hl_session_set_mla(hl_session *s, hl_mla mode);
+
 /* Cache bytes: used = live rows x row bytes, reserved = blocks held x block bytes, shared = reserved bytes that another
  * session holds too. layer in [0, n_layer), or -1 for the sum. */
 struct hl_cache {
@@ -245,11 +253,15 @@ HL_API hl_status hl_session_cache(const hl_session *s, int layer, struct hl_cach
  *   HL_TAP_FINAL_NORM    [rows][n_embd]               input of the output matrix
  *   HL_TAP_LOGITS        [rows][n_vocab]              logits of every position
  *   HL_TAP_ROUTER        [rows][n_expert_used][2]     expert and its weight                          (by layer)
+ *   HL_TAP_SCORE_LATENT, HL_TAP_SCORE_ROPE
+ *                        [n_head][rows][length]       MLA: the two summands of the scores, scaled, before softmax, 0 where
+ *                                                     masked: from the latent and from the rotated part  (by layer)
  * and for finding a first difference, all [rows][columns] (by layer):
  *   HL_TAP_ATTN_NORM, HL_TAP_Q, HL_TAP_K, HL_TAP_V (as they enter attention), HL_TAP_ATTN_OUT, HL_TAP_FFN_NORM, HL_TAP_FFN_OUT */
 typedef enum hl_tap {
     HL_TAP_EMBD, HL_TAP_ATTN_NORM, HL_TAP_Q, HL_TAP_K, HL_TAP_V, HL_TAP_ATTN_PROB, HL_TAP_ATTN_OUT, HL_TAP_FFN_NORM,
-    HL_TAP_FFN_OUT, HL_TAP_LAYER_OUT, HL_TAP_FINAL_NORM, HL_TAP_LOGITS, HL_TAP_ROUTER, HL_TAPS
+    HL_TAP_FFN_OUT, HL_TAP_LAYER_OUT, HL_TAP_FINAL_NORM, HL_TAP_LOGITS, HL_TAP_ROUTER, HL_TAP_SCORE_LATENT, HL_TAP_SCORE_ROPE,
+    HL_TAPS
 } hl_tap;
 
 /* Switches a tap on or off; layer 0 for taps that have none. HL_EARGUMENT, HL_EMEMORY. */

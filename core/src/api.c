@@ -113,6 +113,7 @@ hl_status hl_model_check(const hl_model *m) {
 /* ---- facts */
 
 static hl_attention_kind attention_kind(const struct hparams *hp) {
+    if (hp->kv_lora_rank > 0) return HL_MLA;
     if (hp->n_head_kv == hp->n_head) return HL_MHA;
     return hp->n_head_kv == 1 ? HL_MQA : HL_GQA;
 }
@@ -145,11 +146,16 @@ hl_status hl_model_info(const hl_model *m, struct hl_info *out) {
         .n_head = hp->n_head,
         .n_head_kv = hp->n_head_kv,
         .n_embd = hp->n_embd,
-        .n_ff = hp->n_ff,
+        .n_ff = hp->n_ff > 0 ? hp->n_ff : hp->n_ff_exp,
         .n_vocab = m->tokenizer ? tokenizer_n_vocab(m->tokenizer) : hp->n_vocab,
         .n_ctx_train = hp->n_ctx_train,
         .d_head_k = hp->d_head_k,
         .d_head_v = hp->d_head_v,
+        .kv_lora_rank = hp->kv_lora_rank,
+        .d_rope = hp->kv_lora_rank > 0 ? hp->n_rot : 0,
+        .n_expert = hp->n_expert,
+        .n_expert_used = hp->n_expert_used,
+        .sliding_window = hp->window,
         .attention = attention_kind(hp),
         .n_params = n_params(m->model->gguf),
         .file_bytes = (double)gguf_file_bytes(m->model->gguf),
@@ -341,6 +347,10 @@ hl_status hl_session_restore(hl_session *s, const uint8_t *bytes, size_t n) {
 
 hl_status hl_session_rewind(hl_session *s, int n) {
     return session_rewind(session_of(s), n);
+}
+
+hl_status hl_session_set_mla(hl_session *s, hl_mla mode) {
+    return session_set_mla(session_of(s), mode);
 }
 
 hl_status hl_session_cache(const hl_session *s, int layer, struct hl_cache *out) {

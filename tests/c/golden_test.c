@@ -279,3 +279,146 @@ TEST(best_logits_of_every_position_are_those_of_transformers) {
         run_close(&r);
     }
 }
+
+/* ---- experts */
+
+/* Places of the pairs (expert, weight) of one row that golden's list names, in any order; weights within tolerance. */
+static void check_route(const struct run *r, int layer, int row, const float *got, int n_used, const struct json *experts,
+                        const struct json *weights) {
+    const struct json *weight = weights->child;
+    for (const struct json *want = experts->child; want; want = want->next, weight = weight->next) {
+        double off = (double)INFINITY;
+        for (int u = 0; u < n_used; u++)
+            if ((double)got[2 * u] == want->number) off = fabs((double)got[2 * u + 1] - weight->number);
+        if (!(off <= r->g->attention))
+            test_fail(__FILE__, __LINE__, "%s: layer %d, position %d, expert %d: its weight is off by %g", r->g->name, layer, row,
+                      (int)want->number, off);
+    }
+}
+
+TEST(routers_choose_the_experts_of_transformers) {
+    int n_routers = 0;
+    for (int i = 0; i < N_GOLDENS; i++) {
+        struct run r;
+        REQUIRE(run_open(&r, &goldens[i], TEST_THREADS, HL_HIGH));
+        const struct json *router = json_get(r.root, "router");
+        for (const struct json *l = router ? router->child : NULL; l; l = l->next, n_routers++)
+            REQUIRE(hl_tap_set(r.session, HL_TAP_ROUTER, atoi(l->key), true) == HL_OK);
+        feed_in_pieces(&r, HL_CHUNK);
+        for (const struct json *l = router ? router->child : NULL; l; l = l->next) {
+            int32_t shape[3];
+            const float *rows = hl_tap_read(r.session, HL_TAP_ROUTER, atoi(l->key), shape);
+            REQUIRE(rows && shape[1] == r.n && shape[2] == 2 * r.info.n_expert_used);
+            for (int row = 0; row < r.n; row++)
+                check_route(&r, atoi(l->key), row, rows + row * shape[2], r.info.n_expert_used,
+                            json_at(json_get(l, "experts"), (size_t)row), json_at(json_get(l, "weights"), (size_t)row));
+        }
+        run_close(&r);
+    }
+    EXPECT(n_routers >= 6);
+}
+
+/* ---- multi-head latent attention */
+
+static const hl_mla ways[] = {HL_MLA_ABSORBED, HL_MLA_EXPANDED};
+
+TEST(expanded_latent_attention_gives_what_transformers_gives) {
+    int n_models = 0;
+    for (int i = 0; i < N_GOLDENS; i++) {
+        static const int pieces[] = {HL_CHUNK, 1};
+        for (int p = 0; p < 2; p++) {
+            struct run r;
+            REQUIRE(run_open(&r, &goldens[i], TEST_THREADS, HL_HIGH));
+            if (r.info.attention == HL_MLA) {
+                REQUIRE(hl_session_set_mla(r.session, HL_MLA_EXPANDED) == HL_OK);
+                check_attention(&r, pieces[p]);
+                check_logits(&r, r.g->logits);
+                n_models++;
+            }
+            run_close(&r);
+        }
+    }
+    EXPECT(n_models >= 2 * 8);
+}
+
+TEST(absorbed_and_expanded_differ_in_more_than_name) {
+    float *logits[2];
+    size_t n = 0;
+    for (int w = 0; w < 2; w++) {
+        struct run r;
+        REQUIRE(run_open(&r, &(struct golden){"deepseek_v2_mla", 0, 0, 0, 0}, 1, HL_HIGH));
+        REQUIRE(hl_session_set_mla(r.session, ways[w]) == HL_OK);
+        logits[w] = all_logits(&r, HL_CHUNK);
+        n = (size_t)r.n * (size_t)r.info.n_vocab;
+        run_close(&r);
+    }
+    EXPECT(memcmp(logits[0], logits[1], n * sizeof(float)) != 0);
+    for (int w = 0; w < 2; w++) free(logits[w]);
+}
+
+TEST(a_way_to_evaluate_latent_attention_that_is_none_is_refused) {
+    struct run r;
+    REQUIRE(run_open(&r, &(struct golden){"deepseek_v2_mla", 0, 0, 0, 0}, 1, HL_HIGH));
+    EXPECT_EQ(hl_session_set_mla(r.session, (hl_mla)3), HL_EARGUMENT);
+    run_close(&r);
+}
+
+/* Softmax over the first n of latent + rope. */
+static double score_distance(const float *latent, const float *rope, const float *prob, int n) {
+    double sum = 0, worst = 0;
+    for (int k = 0; k < n; k++) sum += exp((double)latent[k] + (double)rope[k]);
+    for (int k = 0; k < n; k++) worst = fmax(worst, fabs(exp((double)latent[k] + (double)rope[k]) / sum - (double)prob[k]));
+    return worst;
+}
+
+static void check_score_parts(struct run *r, int piece) {
+    static const hl_tap taps[] = {HL_TAP_SCORE_LATENT, HL_TAP_SCORE_ROPE, HL_TAP_ATTN_PROB};
+    for (int t = 0; t < 3; t++) REQUIRE(hl_tap_set(r->session, taps[t], 1, true) == HL_OK);
+    for (int i = 0; i < r->n; i += piece) {
+        int n = r->n - i < piece ? r->n - i : piece;
+        const float *maps[3];
+        int32_t shape[3];
+        REQUIRE(hl_feed(r->session, r->tokens + i, n) == HL_OK);
+        for (int t = 0; t < 3; t++) {
+            maps[t] = hl_tap_read(r->session, taps[t], 1, shape);
+            REQUIRE(maps[t] && shape[0] == r->info.n_head && shape[1] == n && shape[2] == i + n);
+        }
+        for (int row = 0; row < shape[0] * n; row++) {
+            int at = row * shape[2], seen = i + row % n + 1;
+            EXPECT(score_distance(maps[0] + at, maps[1] + at, maps[2] + at, seen) < 1e-5);
+            for (int k = seen; k < shape[2]; k++) EXPECT(maps[0][at + k] == 0 && maps[1][at + k] == 0);
+        }
+    }
+}
+
+TEST(latent_and_rope_parts_add_up_to_the_scores) {
+    static const int pieces[] = {HL_CHUNK, 1, 5};
+    for (int p = 0; p < 6; p++) {
+        struct run r;
+        REQUIRE(run_open(&r, &(struct golden){"deepseek_v3", 0, 0, 0, 0}, TEST_THREADS, HL_HIGH));
+        REQUIRE(hl_session_set_mla(r.session, ways[p % 2]) == HL_OK);
+        check_score_parts(&r, pieces[p / 2]);
+        run_close(&r);
+    }
+}
+
+TEST(the_header_says_what_latent_attention_and_experts_are) {
+    struct run r;
+    REQUIRE(run_open(&r, &(struct golden){"deepseek_v2_group", 0, 0, 0, 0}, 1, HL_HIGH));
+    EXPECT_EQ(r.info.attention, HL_MLA);
+    EXPECT_EQ(r.info.kv_lora_rank, 16);
+    EXPECT_EQ(r.info.d_rope, 16);
+    EXPECT_EQ(r.info.d_head_k, 32);
+    EXPECT_EQ(r.info.d_head_v, 12);
+    EXPECT_EQ(r.info.n_expert, 8);
+    EXPECT_EQ(r.info.n_expert_used, 3);
+    EXPECT_EQ(r.info.sliding_window, 0);
+    run_close(&r);
+    REQUIRE(run_open(&r, &(struct golden){"gemma3", 0, 0, 0, 0}, 1, HL_HIGH));
+    EXPECT_EQ(r.info.attention, HL_MQA);
+    EXPECT_EQ(r.info.sliding_window, 8);
+    EXPECT_EQ(r.info.kv_lora_rank, 0);
+    EXPECT_EQ(r.info.d_rope, 0);
+    EXPECT_EQ(r.info.n_expert, 0);
+    run_close(&r);
+}

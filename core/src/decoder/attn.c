@@ -13,6 +13,7 @@ struct attn_job {
     struct attn_dims dims;
     const struct kv *kv;
     const struct taps *taps;
+    float *q, *o;   /* [n][n_head][k_dim], [n][n_head][v_dim] */
     int l, first, n;
     int window;     /* positions a row sees, its own included; 0: all */
     int group;      /* query heads that share a cached head */
@@ -48,9 +49,18 @@ static const float *cached_rows(const struct attn_job *a, const void *rows, floa
     return scratch;
 }
 
+/* The keys and values of head h, made from the latent rows. */
+static struct span expanded_span(const struct attn_job *a, struct attn_scratch *s, int h, int start, int n) {
+    const struct attn_dims *latent = &a->d->dims;
+    const float *rows = cached_rows(a, kv_keys(a->kv, a->l, 0, start), s->keys, n, latent->k_dim, latent->k_plain);
+    attn_mla_expand(a->d, a->l, h, rows, n, s->head_keys, s->head_values, s->weights);
+    return (struct span){start, n, s->head_keys, s->head_values, a->dims.v_dim};
+}
+
 /* Span number `number` of cached head h, up to position end - 1. */
 static struct span read_span(const struct attn_job *a, struct attn_scratch *s, int h, int number, int end) {
     int start = number * KV_BLOCK, n = end - start < KV_BLOCK ? end - start : KV_BLOCK;
+    if (a->d->expanded) return expanded_span(a, s, h, start, n);
     struct span span = {.start = start, .n_keys = n, .v_stride = a->dims.v_dim};
     span.keys = cached_rows(a, kv_keys(a->kv, a->l, h, start), s->keys, n, a->dims.k_dim, a->dims.k_plain);
     if (a->dims.values_in_keys) {
@@ -63,11 +73,11 @@ static struct span read_span(const struct attn_job *a, struct attn_scratch *s, i
 }
 
 static float *query_row(const struct attn_job *a, int row, int head) {
-    return a->d->q + ((size_t)row * (size_t)a->dims.n_head + (size_t)head) * (size_t)a->dims.k_dim;
+    return a->q + ((size_t)row * (size_t)a->dims.n_head + (size_t)head) * (size_t)a->dims.k_dim;
 }
 
 static float *output_row(const struct attn_job *a, int row, int head) {
-    return a->d->o + ((size_t)row * (size_t)a->dims.n_head + (size_t)head) * (size_t)a->dims.v_dim;
+    return a->o + ((size_t)row * (size_t)a->dims.n_head + (size_t)head) * (size_t)a->dims.v_dim;
 }
 
 static float *softmax_row(const struct attn_job *a, int row, int head) {
@@ -200,7 +210,13 @@ static void prefill_unit(void *arg, int unit, int thread) {
 }
 
 static struct attn_job job(struct decoder *d, const struct kv *kv, const struct taps *taps, int l, int first, int n) {
-    struct attn_job a = {.d = d, .dims = d->dims, .kv = kv, .taps = taps, .l = l, .first = first, .n = n};
+    struct attn_job a = {.d = d, .dims = d->dims, .kv = kv, .taps = taps, .q = d->q, .o = d->o, .l = l, .first = first, .n = n};
+    const struct hparams *hp = &d->m->hp;
+    if (d->expanded) {
+        a.dims = (struct attn_dims){hp->n_head, hp->n_head, hp->d_head_k, hp->d_head_v, 0, false};
+        a.q = d->q_heads;
+        a.o = d->o_heads;
+    }
     a.window = d->m->layers[l].window;
     a.group = a.dims.n_head / a.dims.n_head_kv;
     a.span0 = first_seen(&a, first) / KV_BLOCK;
@@ -217,15 +233,20 @@ void attn_run(struct decoder *d, const struct kv *kv, int l, int first, int n) {
 
 /* ---- taps */
 
+/* One query head's map [n][length] in a tap, all 0. */
+static float *clear_map(const struct attn_job *a, hl_tap name, int head) {
+    const struct tap *tap = tap_at(a->taps, name, a->l);
+    size_t size = (size_t)a->n * (size_t)tap->shape[2];
+    return memset(tap->data + (size_t)head * size, 0, size * sizeof(float));
+}
+
 /* One query head's rows of probabilities: exp(score - maximum) / sum, with what attn_run left. */
 static void prob_unit(void *arg, int head, int thread) {
     const struct attn_job *a = arg;
     struct decoder *d = a->d;
     struct attn_scratch *s = &d->attn[thread];
-    const struct tap *tap = tap_at(a->taps, HL_TAP_ATTN_PROB, a->l);
-    size_t length = (size_t)tap->shape[2];
-    float *map = tap->data + (size_t)head * (size_t)a->n * length;
-    memset(map, 0, (size_t)a->n * length * sizeof *map);
+    float *map = clear_map(a, HL_TAP_ATTN_PROB, head);
+    size_t length = (size_t)(a->first + a->n);
     for (int number = 0; number < a->n_spans; number++) {
         struct span span = read_span(a, s, head / a->group, a->span0 + number, (int)length);
         for (int row = 0; row < a->n; row++) {
@@ -239,8 +260,33 @@ static void prob_unit(void *arg, int head, int thread) {
     }
 }
 
+/* The part of one query head's scores that columns from .. from + width - 1 of queries and keys give. */
+static void part_of_scores(const struct attn_job *a, struct attn_scratch *s, hl_tap name, int head, int from, int width) {
+    float *map = clear_map(a, name, head);
+    int length = a->first + a->n, k_dim = a->dims.k_dim;
+    for (int number = a->span0; number < a->span0 + a->n_spans; number++) {
+        struct span span = read_span(a, s, head / a->group, number, length);
+        for (int row = 0; row < a->n; row++) {
+            int pos = a->first + row, seen = first_seen(a, pos) > span.start ? first_seen(a, pos) : span.start;
+            int end = span.start + span.n_keys < pos + 1 ? span.start + span.n_keys : pos + 1;
+            a->d->k->attn_scores(s->scores, KV_BLOCK, query_row(a, row, head) + from, 0, 1, span.keys + from, k_dim, span.n_keys, width);
+            for (int key = seen; key < end; key++) map[(size_t)row * (size_t)length + (size_t)key] = s->scores[key - span.start];
+        }
+    }
+}
+
+static void parts_unit(void *arg, int head, int thread) {
+    const struct attn_job *a = arg;
+    int n_rot = a->d->m->hp.n_rot, latent = a->dims.k_dim - n_rot;
+    if (tap_on(a->taps, HL_TAP_SCORE_LATENT, a->l))
+        part_of_scores(a, &a->d->attn[thread], HL_TAP_SCORE_LATENT, head, 0, latent);
+    if (tap_on(a->taps, HL_TAP_SCORE_ROPE, a->l))
+        part_of_scores(a, &a->d->attn[thread], HL_TAP_SCORE_ROPE, head, latent, n_rot);
+}
+
 void attn_tap(struct decoder *d, const struct kv *kv, const struct taps *taps, int l, int first, int n) {
-    if (!tap_on(taps, HL_TAP_ATTN_PROB, l)) return;
+    bool parts = tap_on(taps, HL_TAP_SCORE_LATENT, l) || tap_on(taps, HL_TAP_SCORE_ROPE, l);
     struct attn_job a = job(d, kv, taps, l, first, n);
-    pool_run(d->pool, prob_unit, &a, a.dims.n_head);
+    if (tap_on(taps, HL_TAP_ATTN_PROB, l)) pool_run(d->pool, prob_unit, &a, a.dims.n_head);
+    if (parts && d->dims.values_in_keys) pool_run(d->pool, parts_unit, &a, a.dims.n_head);
 }

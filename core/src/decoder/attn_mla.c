@@ -66,10 +66,29 @@ void attn_mla_rows(const struct attn_rows *a, const struct taps *taps) {
     const struct matrix *reader = &w->wk_b.first;
     project(a);
     rows_run(d, finish_row, (void *)a, a->n);
+    tap_rows(taps, HL_TAP_K, a->l, d->kr, (size_t)d->dims.k_dim);
+    if (d->expanded && !tap_on(taps, HL_TAP_Q, a->l)) return;
     activate_rows(d, &d->act_heads, d->gather, hp->d_nope, &reader, 1, hp->n_head * a->n);
     heads_run(d, &w->wk_b, d->q, d->dims.k_dim, a->n);
     tap_rows(taps, HL_TAP_Q, a->l, d->q, (size_t)(hp->n_head * d->dims.k_dim));
-    tap_rows(taps, HL_TAP_K, a->l, d->kr, (size_t)d->dims.k_dim);
+}
+
+void attn_mla_expand(const struct decoder *d, int l, int h, const float *rows, int n, float *keys, float *values, float *w) {
+    const struct hparams *hp = &d->m->hp;
+    const struct matrix wk = stack_at(&d->m->layers[l].wk_b, h), wv = stack_at(&d->m->layers[l].wv_b, h);
+    int k_dim = d->dims.k_dim, r = hp->kv_lora_rank;
+    for (int j = 0; j < n; j++) {
+        memset(keys + j * hp->d_head_k, 0, (size_t)hp->d_nope * sizeof *keys);
+        memcpy(keys + j * hp->d_head_k + hp->d_nope, rows + j * k_dim + r, (size_t)hp->n_rot * sizeof *keys);
+    }
+    for (int i = 0; i < r; i++) {
+        panel_row(w, &wk, i);
+        for (int j = 0; j < n; j++) d->k->scale_add(keys + j * hp->d_head_k, 1, w, rows[j * k_dim + i], hp->d_nope);
+    }
+    for (int i = 0; i < hp->d_head_v; i++) {
+        panel_row(w, &wv, i);
+        d->k->attn_scores(values + i, hp->d_head_v, rows, k_dim, n, w, r, 1, r);
+    }
 }
 
 struct gather_job {
@@ -90,6 +109,7 @@ void attn_mla_values(struct decoder *d, int l, int n) {
     const struct layer *w = &d->m->layers[l];
     const struct matrix *reader = &w->wv_b.first;
     struct gather_job j = {d, n};
+    if (d->expanded) return; /* attention has filled o_heads */
     rows_run(d, gather_output_row, &j, n);
     activate_rows(d, &d->act_heads, d->gather, hp->kv_lora_rank, &reader, 1, hp->n_head * n);
     heads_run(d, &w->wv_b, d->o_heads, hp->d_head_v, n);

@@ -43,27 +43,57 @@ bool act_new(struct decoder *d, struct act *a, int n, int n_columns) {
 }
 
 static size_t partial_bytes(const struct decoder *d, int n_spans) {
-    return mem_size((size_t)d->dims.n_head * (size_t)(d->dims.v_dim + 2) * sizeof(float), (size_t)n_spans);
+    size_t v_dim = (size_t)max_int(d->dims.v_dim, d->m->hp.d_head_v);
+    return mem_size((size_t)d->dims.n_head * (v_dim + 2) * sizeof(float), (size_t)n_spans);
+}
+
+/* Floats that one thread's scratch of attention holds. */
+struct attn_sizes {
+    size_t keys, values, head_keys, head_values, weights, scores, out;
+};
+
+static struct attn_sizes attn_sizes(const struct model *m) {
+    const struct hparams *hp = &m->hp;
+    struct attn_dims a = attn_dims(m);
+    struct attn_sizes s = {.keys = (size_t)KV_BLOCK * (size_t)a.k_dim, .scores = (size_t)ATTN_ROWS * KV_BLOCK};
+    s.out = (size_t)ATTN_ROWS * (size_t)max_int(a.v_dim, hp->d_head_v);
+    if (!a.values_in_keys) {
+        s.values = (size_t)KV_BLOCK * (size_t)a.v_dim;
+        return s;
+    }
+    s.head_keys = (size_t)KV_BLOCK * (size_t)hp->d_head_k;
+    s.head_values = (size_t)KV_BLOCK * (size_t)hp->d_head_v;
+    s.weights = (size_t)max_int(hp->d_nope, hp->kv_lora_rank);
+    return s;
+}
+
+static size_t attn_floats(const struct attn_sizes *s) {
+    return s->keys + s->values + s->head_keys + s->head_values + s->weights + s->scores + s->out;
 }
 
 static bool attn_scratch_new(struct decoder *d) {
     int threads = pool_threads(d->pool);
+    struct attn_sizes s = attn_sizes(d->m);
     d->attn = decoder_own(d, (size_t)threads, sizeof *d->attn);
-    if (!d->attn) return false;
-    size_t keys = (size_t)KV_BLOCK * (size_t)d->dims.k_dim, values = (size_t)KV_BLOCK * (size_t)d->dims.v_dim;
-    size_t scores = (size_t)ATTN_ROWS * KV_BLOCK, out = (size_t)ATTN_ROWS * (size_t)d->dims.v_dim;
-    float *p = decoder_own(d, (keys + values + scores + out) * (size_t)threads, sizeof *p);
-    if (!p) return false;
+    float *p = decoder_own(d, mem_size(attn_floats(&s), (size_t)threads), sizeof *p);
+    if (!d->attn || !p) return false;
     for (int i = 0; i < threads; i++) {
-        d->attn[i] = (struct attn_scratch){p, p + keys, p + keys + values, p + keys + values + scores};
-        p += keys + values + scores + out;
+        struct attn_scratch *a = &d->attn[i];
+        a->keys = p;
+        a->values = a->keys + s.keys;
+        a->head_keys = a->values + s.values;
+        a->head_values = a->head_keys + s.head_keys;
+        a->weights = a->head_values + s.head_values;
+        a->scores = a->weights + s.weights;
+        a->out = a->scores + s.scores;
+        p = a->out + s.out;
     }
     return true;
 }
 
 /* [HL_CHUNK][n] floats. */
 static bool rows_new(struct decoder *d, float **p, int n) {
-    *p = decoder_own(d, (size_t)HL_CHUNK * (size_t)n, sizeof(float));
+    *p = decoder_own(d, mem_size(HL_CHUNK, (size_t)n), sizeof(float));
     return *p != NULL;
 }
 
@@ -90,7 +120,7 @@ static bool scratch_new(struct decoder *d) {
     int n_ff = max_int(hp->n_ff, hp->n_ff_shexp);
     bool ok = rope_new(d) && attn_scratch_new(d) && act_new(d, &d->act, HL_CHUNK, act_columns(hp)) && rows_new(d, &d->x, hp->n_embd) &&
               rows_new(d, &d->xn, hp->n_embd) && rows_new(d, &d->q, dims->n_head * dims->k_dim) &&
-              rows_new(d, &d->kr, dims->n_head_kv * dims->k_dim) && rows_new(d, &d->vr, dims->n_head_kv * dims->v_dim) &&
+              rows_new(d, &d->kr, dims->n_head_kv * dims->k_dim) && rows_new(d, &d->vr, dims->values_in_keys ? 0 : dims->n_head_kv * dims->v_dim) &&
               rows_new(d, &d->o, dims->n_head * dims->v_dim) && rows_new(d, &d->y, hp->n_embd) && rows_new(d, &d->gate, n_ff) &&
               rows_new(d, &d->up, n_ff) && rows_new(d, &d->softmax, dims->n_head * 2);
     if (d->m->arch->attn == ATTN_MLA) ok = ok && mla_new(d);
@@ -133,8 +163,8 @@ size_t decoder_scratch_bytes(const struct model *m) {
         row += (size_t)a.n_head * (4 * (size_t)(hp->d_head_k + hp->d_head_v) + (4 + codes) * (size_t)max_int(hp->d_nope, a.v_dim));
     size_t expert = (4 + codes) * (size_t)max_int(hp->n_embd, hp->n_ff_exp) + 4 * (size_t)(hp->n_embd + 2 * hp->n_ff_exp);
     row += (size_t)hp->n_expert_used * expert;
-    size_t thread = 4 * ((size_t)(KV_BLOCK + ATTN_ROWS) * (size_t)(a.k_dim + a.v_dim) + (size_t)ATTN_ROWS * KV_BLOCK);
-    return HL_CHUNK * row + (size_t)pool_threads(m->pool) * thread;
+    struct attn_sizes thread = attn_sizes(m);
+    return HL_CHUNK * row + (size_t)pool_threads(m->pool) * attn_floats(&thread) * sizeof(float);
 }
 
 void decoder_kv_shapes(const struct model *m, struct kv_shape *shapes) {
@@ -151,6 +181,10 @@ hl_status decoder_reserve(struct decoder *d, int n_ctx) {
     d->partial = partial;
     d->n_spans = n_spans;
     return HL_OK;
+}
+
+void decoder_set_mla(struct decoder *d, hl_mla mode) {
+    d->expanded = d->m->arch->attn == ATTN_MLA && mode == HL_MLA_EXPANDED;
 }
 
 hl_status decoder_prepare_taps(const struct decoder *d, struct taps *t, int n, int length) {
@@ -173,6 +207,8 @@ hl_status decoder_prepare_taps(const struct decoder *d, struct taps *t, int n, i
         {HL_TAP_FINAL_NORM, 1, n_embd},
         {HL_TAP_LOGITS, 1, d->m->hp.n_vocab},
         {HL_TAP_ROUTER, 1, 2 * d->m->hp.n_expert_used},
+        {HL_TAP_SCORE_LATENT, a->values_in_keys ? a->n_head : 0, length},
+        {HL_TAP_SCORE_ROPE, a->values_in_keys ? a->n_head : 0, length},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         TRY(taps_prepare(t, shapes[i].name, shapes[i].heads, n, shapes[i].columns));

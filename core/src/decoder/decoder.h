@@ -24,6 +24,9 @@ hl_status decoder_reserve(struct decoder *d, int n_ctx);
 /* Makes room in the taps that are on for n rows that end at position length. HL_EMEMORY. */
 hl_status decoder_prepare_taps(const struct decoder *d, struct taps *taps, int n, int length);
 
+/* How the next forwards evaluate MLA. */
+void decoder_set_mla(struct decoder *d, hl_mla mode);
+
 /* Evaluates n <= HL_CHUNK tokens at positions kv_length .. kv_length + n - 1 (reserved), writes their rows into the cache, fills the
  * taps that are on (prepared), and computes the logits after the last token into logits [n_vocab] unless logits is NULL. */
 void decoder_forward(struct decoder *d, struct kv *kv, const struct taps *taps, const int32_t *tokens, int n, float *logits);

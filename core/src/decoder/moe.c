@@ -29,10 +29,10 @@ bool moe_new(struct decoder *d) {
     return e && (e->router = decoder_own(d, HL_CHUNK * n_expert, sizeof(float))) && (e->chosen = decoder_own(d, used, sizeof(int))) &&
            (e->weights = decoder_own(d, used, sizeof(float))) && (e->place = decoder_own(d, used, sizeof(int))) &&
            (e->row_at = decoder_own(d, used, sizeof(int))) && (e->first = decoder_own(d, n_expert, sizeof(int))) &&
-           (e->count = decoder_own(d, n_expert, sizeof(int))) && (e->x = decoder_own(d, used * n_embd, sizeof(float))) &&
-           (e->gate = decoder_own(d, used * n_ff, sizeof(float))) && (e->up = decoder_own(d, used * n_ff, sizeof(float))) &&
-           (e->y = decoder_own(d, used * n_embd, sizeof(float))) &&
-           (e->shared = decoder_own(d, HL_CHUNK * n_embd, sizeof(float))) &&
+           (e->count = decoder_own(d, n_expert, sizeof(int))) && (e->x = decoder_own(d, mem_size(used, n_embd), sizeof(float))) &&
+           (e->gate = decoder_own(d, mem_size(used, n_ff), sizeof(float))) && (e->up = decoder_own(d, mem_size(used, n_ff), sizeof(float))) &&
+           (e->y = decoder_own(d, mem_size(used, n_embd), sizeof(float))) &&
+           (e->shared = decoder_own(d, mem_size(HL_CHUNK, n_embd), sizeof(float))) &&
            (e->jobs = decoder_own(d, 2 * n_expert, sizeof *e->jobs)) &&
            act_new(d, &e->act, (int)used, hp->n_embd > hp->n_ff_exp ? hp->n_embd : hp->n_ff_exp);
 }

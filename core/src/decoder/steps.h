@@ -10,8 +10,9 @@ enum { ATTN_ROWS = 16 }; /* query rows of one head that are handled together in 
 /* Per-thread scratch of attention. */
 struct attn_scratch {
     float *keys, *values; /* [KV_BLOCK][k_dim], [KV_BLOCK][v_dim]: rows of the cache as f32 */
+    float *head_keys, *head_values, *weights; /* MLA, expanded: [KV_BLOCK][d_head_k], [KV_BLOCK][d_head_v], a row of a matrix */
     float *scores;        /* [ATTN_ROWS][KV_BLOCK] */
-    float *out;           /* [ATTN_ROWS][v_dim] */
+    float *out;           /* [ATTN_ROWS][v_dim or d_head_v] */
 };
 
 /* What attention works on: cached heads and the query heads that share each of them. MLA's cached row is [c_kv ; k_rope], and its
@@ -32,6 +33,7 @@ struct decoder {
     struct pool *pool;
     hl_precision precision;
     struct attn_dims dims;
+    bool expanded;         /* MLA: attention reads q_heads and the keys and values of each head, not the latent rows */
     float *rope_cos[ROPE_SETS]; /* [HL_CHUNK][n_rot / 2], for the sets that the model has */
     float *rope_sin[ROPE_SETS];
     float *x;              /* [HL_CHUNK][n_embd] residual stream */
@@ -51,7 +53,7 @@ struct decoder {
     struct linear *head_jobs; /* MLA: [n_head] */
     struct moe *moe;       /* mixture of experts: its scratch; NULL when dense */
     struct attn_scratch *attn; /* [n_threads] */
-    float *partial;        /* [n_head][n_spans][v_dim + 2]: attention of one position over each block of the cache */
+    float *partial;        /* [n_head][n_spans][v_dim or d_head_v, + 2]: attention of one position over each block of the cache */
     int n_spans;
     struct { void *p; size_t n; } owned[96];
     int n_owned;
@@ -115,6 +117,10 @@ struct attn_rows {
 
 void attn_gqa_rows(const struct attn_rows *a, const struct taps *taps);
 void attn_mla_rows(const struct attn_rows *a, const struct taps *taps);
+
+/* Keys [n][d_head_k] and values [n][d_head_v] of head h from n cached rows [n][k_dim] of layer l. w: scratch for one row of
+ * either matrix. */
+void attn_mla_expand(const struct decoder *d, int l, int h, const float *rows, int n, float *keys, float *values, float *w);
 
 /* MLA: d->o [n][n_head * kv_lora_rank] -> d->o_heads [n][n_head * d_head_v]. */
 void attn_mla_values(struct decoder *d, int l, int n);

@@ -57,6 +57,7 @@ hl_status session_fork(struct session **out, const struct session *s) {
     memcpy((*out)->tokens, s->tokens, tokens_bytes(s->kv));
     memcpy((*out)->logits, s->logits, logits_bytes(s->m));
     (*out)->has_logits = s->has_logits;
+    (*out)->mla = s->mla;
     return HL_OK;
 }
 
@@ -73,6 +74,7 @@ void session_free(struct session *s) {
 static hl_status feed_chunk(struct session *s, const int32_t *tokens, int n, bool last) {
     TRY(kv_reserve(s->kv, n));
     TRY(decoder_prepare_taps(s->decoder, &s->taps, n, kv_length(s->kv) + n));
+    decoder_set_mla(s->decoder, s->mla);
     decoder_forward(s->decoder, s->kv, &s->taps, tokens, n, last ? s->logits : NULL);
     memcpy(s->tokens + kv_length(s->kv), tokens, (size_t)n * sizeof *tokens);
     kv_advance(s->kv, n);
@@ -136,6 +138,12 @@ hl_status session_rewind(struct session *s, int n) {
     CHECK(kv_keeps(s->kv, n) == n, HL_ESTATE, "rewind: to %d, sliding windows have given back what it sees: rewind to 0 and feed again", n);
     kv_rewind(s->kv, n);
     s->has_logits = false;
+    return HL_OK;
+}
+
+hl_status session_set_mla(struct session *s, hl_mla mode) {
+    CHECK(mode >= HL_MLA_AUTO && mode <= HL_MLA_EXPANDED, HL_EARGUMENT, "session: there is no way %d to evaluate MLA", (int)mode);
+    s->mla = mode;
     return HL_OK;
 }
 

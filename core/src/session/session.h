@@ -16,6 +16,7 @@ const int32_t *session_tokens(const struct session *s);
 int session_length(const struct session *s);
 int session_keeps(const struct session *s, int n);
 hl_status session_rewind(struct session *s, int n);
+hl_status session_set_mla(struct session *s, hl_mla mode);
 hl_status session_cache(const struct session *s, int layer, struct hl_cache *out);
 struct taps *session_taps(struct session *s);
 

@@ -12,6 +12,7 @@ struct session {
     int32_t *tokens; /* [n_ctx], those of the cached positions are set */
     float *logits;   /* [n_vocab] after the last position */
     bool has_logits;
+    hl_mla mla;
 };
 
 /* An empty cache of the session's model. */
