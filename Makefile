@@ -172,10 +172,11 @@ chat: ## a chat with SmolLM2 in the terminal
 	@$(MAKE) --no-print-directory -j2 wasm
 	@node web/bin/headlight.js chat $(MODEL)
 
-bench: ## speed, side by side with other engines
-	@tools/setup all
+bench: ## speed, side by side with other engines; QUICK=1 for 3 minutes of it, ONLY="busy watch", BIG=1
+	@tools/setup base
+	@tools/setup browsers
 	@$(MAKE) --no-print-directory -j2 wasm
-	@node tests/bench/run.js
+	@node tests/bench/run.js $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(BIG),--big)
 
 dist: ## the npm package and the page's static folder
 	@tools/setup base

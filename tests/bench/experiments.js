@@ -1,0 +1,259 @@
+// What is measured, one function for each kind. Each gives figures for the report.
+import { gzipSync } from 'node:zlib';
+import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { startSpinner } from './busy.js';
+import { peakResident, processCpuMs } from './machine.js';
+import { emptySeries, isOurs, measureRates, openHost, playRounds, promptFor, withRunners } from './race.js';
+
+/** @typedef {import('./race.js').Bench} Bench */
+/** @typedef {import('./race.js').Entrant} Entrant */
+/** @typedef {import('./race.js').Model} Model */
+/** @typedef {import('./report.js').Figure} Figure */
+/** @typedef {import('./report.js').Asked} Asked */
+
+/** @param {number} ms */
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/**
+ * Prefill of about 280 tokens and decode of 64 after them.
+ * @param {Bench} bench @param {Entrant[]} entrants @param {Model} model
+ * @param {{ id: string, threads: number, rounds: number, asked?: { prefill?: Asked[], decode?: Asked[] } }} options
+ * @returns {Promise<Figure[]>}
+ */
+export async function rates(bench, entrants, model, { id, threads, rounds, asked }) {
+  const where = entrants[0].where === 'node' ? 'Node' : 'Chromium';
+  const title = `${model.name}, ${where}, ${threads} thread${threads > 1 ? 's' : ''}`;
+  return withRunners(bench, entrants, model, { threads, context: 512 }, async (runners) => {
+    const prompt = await promptFor(runners, 280);
+    const { prefill, decode } = await measureRates(bench, runners, { prompt, tokens: 64, rounds });
+    const common = /** @type {const} */ ({ unit: 'tok/s', higher: true });
+    return [
+      { ...common, id: `${id}/decode`, title: `decode, ${title}`, series: decode, asked: asked?.decode },
+      { ...common, id: `${id}/prefill`, title: `prefill, ${title}`, series: prefill, asked: asked?.prefill },
+    ];
+  });
+}
+
+/**
+ * Decode with a long context. The cache is filled once for each length; rounds then go on from what is cached.
+ * @param {Bench} bench @param {Entrant[]} entrants @param {Model} model
+ * @param {{ id: string, threads: number, rounds: number, lengths: number[], asked?: Asked[] }} options asked: of the longest
+ * @returns {Promise<Figure[]>}
+ */
+export async function decodeAt(bench, entrants, model, { id, threads, rounds, lengths, asked }) {
+  const tokens = 33;
+  const context = Math.max(...lengths) + 64;
+  const where = entrants[0].where === 'node' ? 'Node' : 'Chromium';
+  return withRunners(bench, entrants, model, { threads, context }, async (runners) => {
+    /** @type {Figure[]} */
+    const figures = [];
+    for (const length of lengths) {
+      const prompt = await promptFor(runners, length);
+      const series = emptySeries(entrants);
+      for (const { entrant, run } of runners) {
+        bench.log(`${entrant.name}: filling the cache up to ${length} positions`);
+        await run({ ...prompt, tokens: 2, reuse: true });
+      }
+      await playRounds(bench, runners, rounds, async ({ entrant, run }, i) => {
+        const timing = await run({ ...prompt, tokens, reuse: true, limitMs: 20_000 });
+        series[i].values.push((1000 * timing.decoded) / timing.decodeMs);
+        bench.log(`${entrant.name} at ${length}: ${series[i].values.at(-1)?.toFixed(1)} tok/s`);
+      });
+      const last = length === Math.max(...lengths);
+      figures.push({
+        id: `${id}/${length}`,
+        title: `decode at ${length} positions, f16 cache, ${model.name}, ${where}, ${threads} threads`,
+        unit: 'tok/s',
+        higher: true,
+        series,
+        asked: last ? asked : undefined,
+      });
+    }
+    return figures;
+  });
+}
+
+/**
+ * Which part of the decode rate is kept while a spinning process wants a core.
+ * @param {Bench} bench @param {Entrant[]} entrants @param {Model} model
+ * @param {{ id: string, threads: number, rounds: number, asked?: Asked[] }} options
+ * @returns {Promise<Figure[]>}
+ */
+export async function busyNeighbour(bench, entrants, model, { id, threads, rounds, asked }) {
+  return withRunners(bench, entrants, model, { threads, context: 512 }, async (runners) => {
+    const prompt = await promptFor(runners, 64);
+    const series = emptySeries(entrants);
+    for (const { run } of runners) await run({ ...prompt, tokens: 4 });
+    await playRounds(bench, runners, rounds, async ({ entrant, run }, i) => {
+      const rate = async () => {
+        const timing = await run({ ...prompt, tokens: 65, reuse: true, limitMs: 4000 });
+        return timing.decoded / timing.decodeMs;
+      };
+      const alone = await rate();
+      const spinner = startSpinner();
+      await sleep(100);
+      const beside = await rate();
+      await spinner.stop();
+      series[i].values.push((100 * beside) / alone);
+      bench.log(`${entrant.name} keeps ${series[i].values.at(-1)?.toFixed(0)} % beside a busy process`);
+    });
+    const where = entrants[0].where === 'node' ? 'Node' : 'Chromium';
+    const title = `decode kept beside a busy process, ${where}, ${threads} threads`;
+    return [{ id, title, unit: '%', higher: true, series, asked }];
+  });
+}
+
+/**
+ * From an opened file to the first token of an answer to 16 tokens, in a new page each time; and what was fetched for it.
+ * @param {Bench & { takeFetched: () => string[] }} bench @param {Entrant[]} entrants @param {Model} model
+ * @param {{ id: string, threads: number, rounds: number, asked?: Asked[], askedBytes?: Asked[] }} options
+ * @returns {Promise<Figure[]>}
+ */
+export async function firstToken(bench, entrants, model, { id, threads, rounds, asked, askedBytes }) {
+  const times = emptySeries(entrants);
+  const bytes = emptySeries(entrants);
+  const compressed = emptySeries(entrants);
+  const prompt = await withRunners(bench, [entrants[0]], model, { threads, context: 512 }, (runners) =>
+    promptFor(runners, 16),
+  );
+  for (let round = 0; round < rounds; round++) {
+    for (const [i, entrant] of entrants.entries()) {
+      bench.takeFetched();
+      const host = await openHost(bench, entrant);
+      await host.call('fetchFile', model.url);
+      const settings = { ...bench.settingsOf(entrant.peer), ...entrant.settings };
+      const { sha256 } = model;
+      const start = performance.now();
+      await host.call('open', { model: model.url, threads, context: 512, settings, sha256 });
+      await host.call('run', { ...prompt, tokens: 1 });
+      times[i].values.push(performance.now() - start);
+      const files = bench.takeFetched().filter((file) => file !== model.path);
+      bytes[i].values = [sum(files.map((file) => readFileSync(file).length))];
+      compressed[i].values = [sum(files.map((file) => gzipSync(readFileSync(file), { level: 9 }).length))];
+      bench.log(`${entrant.name}: first token after ${times[i].values.at(-1)?.toFixed(0)} ms`);
+      await host.close();
+    }
+  }
+  const title = `opened file to first token, ${model.name}, Chromium, ${threads} threads`;
+  const what = 'fetched before the first token, without the model';
+  return [
+    { id, title, unit: 'ms', higher: false, series: times, asked },
+    { id: `${id}/bytes`, title: what, unit: 'bytes', higher: false, series: bytes },
+    {
+      id: `${id}/compressed`,
+      title: `${what}, gzip`,
+      unit: 'bytes',
+      higher: false,
+      series: compressed,
+      asked: askedBytes,
+    },
+  ];
+}
+
+/** @param {number[]} values */
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+/**
+ * Memory after loading and a short run, and the CPU time of a page that is left alone.
+ * @param {Bench} bench @param {Entrant[]} entrants @param {Model} model
+ * @param {{ id: string, threads: number, askedIdle?: Asked[], askedPeak?: Asked[] }} options
+ * @returns {Promise<Figure[]>}
+ */
+export async function atRest(bench, entrants, model, { id, threads, askedIdle, askedPeak }) {
+  const linear = emptySeries(entrants);
+  const resident = emptySeries(entrants);
+  const idle = emptySeries(entrants);
+  const share = emptySeries(entrants.filter(isOurs));
+  for (const [i, entrant] of entrants.entries()) {
+    await withRunners(bench, [entrant], model, { threads, context: 512 }, async (runners) => {
+      const [{ host, run, says }] = runners;
+      const prompt =
+        entrant.peer === 'wllama3' ? { text: 'The lamp at the bow', ids: [] } : await promptFor(runners, 16);
+      await run({ ...prompt, tokens: 16 });
+      await sleep(2000);
+      const before = processCpuMs(host.pid);
+      await sleep(10_000);
+      idle[i].values.push(processCpuMs(host.pid) - before);
+      resident[i].values.push(peakResident(host.pid));
+      const memory = await host.call('memory');
+      linear[i].values.push(memory?.wasm ?? (await host.linearMemory()));
+      if (memory) share[i]?.values.push(memory.peak / says.packedBytes);
+      bench.log(`${entrant.name}: idle ${idle[i].values[0].toFixed(1)} ms in 10 s`);
+    });
+  }
+  const where = entrants[0].where === 'node' ? 'Node' : 'Chromium';
+  const known = linear.filter(({ values }) => values[0] > 0);
+  /** @type {Figure[]} */
+  const figures = [
+    {
+      id: `${id}/idle`,
+      title: `CPU time in 10 s, idle, ${where}`,
+      unit: 'ms',
+      higher: false,
+      series: idle,
+      asked: askedIdle,
+    },
+    {
+      id: `${id}/linear`,
+      title: `linear memory, ${model.name}, ${where}`,
+      unit: 'bytes',
+      higher: false,
+      series: known,
+    },
+    {
+      id: `${id}/resident`,
+      title: `peak resident memory of the process, ${model.name}, ${where}`,
+      unit: 'bytes',
+      higher: false,
+      series: resident,
+    },
+    {
+      id: `${id}/peak`,
+      title: 'peak of allocated memory / packed weights',
+      unit: 'x',
+      higher: false,
+      series: share,
+      asked: askedPeak,
+    },
+  ];
+  return figures.filter(({ series }) => series.length);
+}
+
+/**
+ * Time of a decode with a layer's attention captured, over the time without: pairs, interleaved.
+ * @param {Bench} bench @param {Entrant} entrant ours @param {Model} model
+ * @param {{ id: string, threads: number, pairs: number, asked?: Asked[] }} options
+ * @returns {Promise<Figure[]>}
+ */
+export async function watchedAttention(bench, entrant, model, { id, threads, pairs, asked }) {
+  return withRunners(bench, [entrant], model, { threads, context: 512 }, async (runners) => {
+    const prompt = await promptFor(runners, 128);
+    const [series] = emptySeries([entrant]);
+    const [{ host, run }] = runners;
+    const time = async (/** @type {number | null} */ layer) => {
+      await host.call('watch', layer);
+      const { decodeMs } = await run({ ...prompt, tokens: 65, reuse: true });
+      return decodeMs;
+    };
+    await time(0);
+    await playRounds(bench, runners, pairs, async (_runner, _index, round) => {
+      const first = await time(round % 2 ? null : 0);
+      const second = await time(round % 2 ? 0 : null);
+      series.values.push(round % 2 ? second / first : first / second);
+    });
+    const title = 'decode time with one layer watched / not watched';
+    return [{ id, title, unit: 'x', higher: false, series: [series], asked }];
+  });
+}
+
+/** Sizes of the .wasm files. @param {string[]} files @param {number} most bytes @returns {Figure} */
+export function wasmSizes(files, most) {
+  const series = files.map((file) => ({
+    name: basename(file, '.wasm').replace('headlight-', 'Headlight '),
+    ours: true,
+    values: [readFileSync(file).length],
+  }));
+  const asked = series.map(({ name }) => ({ series: name, most }));
+  return { id: 'wasm', title: 'bytes of the .wasm', unit: 'bytes', higher: false, series, asked };
+}
