@@ -73,7 +73,7 @@ static inline void add_array(struct builder *b, const char *key, hl_meta_type ty
 
 static inline void add_u32s(struct builder *b, const char *key, const uint32_t *v, uint64_t n) {
     add_array(b, key, HL_META_U32, n);
-    put(&b->values, v, n * sizeof *v);
+    put(&b->values, v, (size_t)n * sizeof *v);
 }
 
 /* Only the entry in the list of tensors. */

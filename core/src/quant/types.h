@@ -24,8 +24,8 @@ struct type_info {
     int n_weights;    /* weights of a block */
     int n_bytes;      /* bytes of a block; 0: removed from the format, no file may use it */
     enum panel_type panel;
-    /* Reads n weights (a whole number of blocks) from src (aligned to 2) into dst [n]: the type's specification,
-     * bit for bit. NULL: known by name and size, not built in. */
+    /* Reads n weights (whole blocks) from src (aligned to 2) into dst [n]: the specification, bit for bit.
+     * NULL: known by name and size, not built in. */
     void (*to_f32)(float *dst, const void *src, size_t n);
 };
 
