@@ -8,7 +8,7 @@ export async function buildPage(folder) {
     root: fileURLToPath(new URL('.', import.meta.url)),
     configFile: false,
     base: './',
-    logLevel: 'warn',
+    logLevel: 'error',
     worker: { format: 'es' },
     build: {
       outDir: folder,
