@@ -15,7 +15,7 @@ function quantizationOf(core) {
 /**
  * @param {import('./wasm.js').Core} core with a header
  * @param {import('./chat.js').Chat} chat
- * @param {{ context: number, kv: any, precision: any, variant: any, threads: number, reasons?: string[] }} chosen
+ * @param {{ context: number, kv: any, precision: any, variant: any, threads: number, reasons: string[] }} chosen
  * @returns {import('./types.js').ModelInfo}
  */
 export function describeModel(core, chat, chosen) {
@@ -24,7 +24,7 @@ export function describeModel(core, chat, chosen) {
     const value = core.meta(key);
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
-  const warnings = [...(chosen.reasons ?? [])];
+  const warnings = [...chosen.reasons];
   if (chat.warning) warnings.push(chat.warning);
   return {
     name: text('general.name') ?? text('general.basename') ?? core.architecture(),

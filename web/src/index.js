@@ -101,7 +101,8 @@ function workerOptions(options) {
     maxMemory,
     template,
     assets: assets === undefined ? undefined : new URL(assets, base).href.replace(/\/?$/, '/'),
-    reasons: options.variant === undefined ? detect().reasons : [],
+    // Slower than it could be is worth a word only where threads are missing.
+    reasons: options.variant === undefined && !detect().threads ? detect().reasons : [],
   };
 }
 

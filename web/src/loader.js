@@ -2,7 +2,7 @@ import { HeadlightError } from './errors.js';
 import { kvPlan } from './plan.js';
 
 /** Memory beside weights and cache: scratch of the decoder, logits, a session's tables. */
-const MARGIN = 8 << 20;
+const MARGIN = 4 << 20;
 const PROGRESS_MS = 100;
 
 /**
@@ -45,13 +45,16 @@ const mb = (bytes) => `${Math.ceil(bytes / 1e6)} MB`;
 export function planMemory(core, context, kv) {
   const info = core.info();
   const use = core.memoryUse();
-  const cache = kvPlan(shapeOf(info), context, kv).bytes;
-  const weights = Math.max(0, info.packedBytes - use.weights) + info.stagingBytes + MARGIN;
-  if (core.reserve(weights + cache)) return;
-  const need = info.packedBytes + info.stagingBytes + MARGIN + cache;
+  const cacheOf = (/** @type {number} */ positions) => kvPlan(shapeOf(info), positions, kv).bytes;
+  const cache = cacheOf(context);
+  const weights = Math.max(0, info.packedBytes - use.weights);
+  // What a tensor takes while it is packed is free again before the cache grows.
+  const rest = (/** @type {number} */ bytes) => Math.max(info.stagingBytes, bytes) + MARGIN;
+  if (core.reserve(weights + rest(cache))) return;
+  const need = info.packedBytes + rest(cache);
   let fits = context;
   do fits = Math.floor(fits / 2);
-  while (fits >= 256 && !core.reserve(weights + kvPlan(shapeOf(info), fits, kv).bytes));
+  while (fits >= 256 && !core.reserve(weights + rest(cacheOf(fits))));
   const advice =
     fits >= 256
       ? `a context of ${fits} positions would fit`

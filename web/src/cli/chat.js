@@ -18,6 +18,7 @@ const OPTIONS = /** @type {const} */ ({
   'max-tokens': 'count',
   ctx: 'count',
   kv: 'text',
+  precision: 'text',
   threads: 'count',
   template: 'text',
 });
@@ -40,6 +41,8 @@ export async function chatCommand(argv) {
   const model = await load(path, {
     context: options.ctx,
     kv: options.kv,
+    // Speed matters less here than that the best token is the model's own: 8 bits flip close calls.
+    precision: options.precision ?? 'high',
     threads: options.threads,
     template,
     onProgress: progressBar(),
