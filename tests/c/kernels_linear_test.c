@@ -13,7 +13,7 @@ static struct act act_new(int n_in, int n, uint64_t *seed) {
                     .codes16 = calloc(size, 2),
                     .d = calloc(blocks + 1, 4),
                     .s = calloc(blocks + 1, 4),
-                    .sum = calloc(blocks + 1, 4)};
+                    .sum8 = calloc(blocks + 1, 4)};
     float *x = malloc(size * sizeof *x);
     for (size_t i = 0; i < size; i++) x[i] = test_random_float(seed) * (float)(1 + i / n_in % 3);
     a.f32 = x;
@@ -30,7 +30,7 @@ static void act_free(struct act *a) {
     free(a->codes16);
     free(a->d);
     free(a->s);
-    free(a->sum);
+    free(a->sum8);
 }
 
 static struct matrix matrix_of(uint32_t type, const uint8_t *rows, int n_in, int n_out) {
@@ -218,7 +218,7 @@ TEST(quantizing_rounds_to_nearest_even_and_keeps_sums) {
     EXPECT_EQ(a.codes16[1], codes[2]); /* inside four columns 0 2 1 3 */
     EXPECT_EQ(a.codes16[2], codes[1]);
     EXPECT_EQ(a.codes16[7], codes[7]);
-    EXPECT_EQ(a.sum[0], 1);
+    EXPECT_EQ(a.sum8[0], 8);
     EXPECT(a.d[0] == 1 && a.s[0] == 1);
     for (int j = 0; j < 8; j++) x[j] *= 32767.0f / 127.0f;
     act_quantize(&a, 1, HL_HIGH);
@@ -233,9 +233,9 @@ TEST(a_block_of_zeros_or_of_numbers_too_small_to_matter_is_zero) {
     struct act a = act_new(96, 1, &seed);
     for (int j = 0; j < 96; j++) ((float *)a.f32)[j] = j < 32 ? 0 : j < 64 ? 0x1p-88f : 0x1p-87f;
     act_quantize(&a, 1, HL_FAST);
-    EXPECT(a.d[0] == 0 && a.s[0] == 0 && a.sum[0] == 0);
-    EXPECT(a.d[1] == 0 && a.s[1] == 0 && a.sum[1] == 0 && a.codes8[40] == 0);
-    EXPECT(a.d[2] > 0 && a.sum[2] == 32 * 127);
+    EXPECT(a.d[0] == 0 && a.s[0] == 0 && a.sum8[0] == 0);
+    EXPECT(a.d[1] == 0 && a.s[1] == 0 && a.sum8[1] == 0 && a.codes8[40] == 0);
+    EXPECT(a.d[2] > 0 && a.sum8[2] == 8 * 32 * 127);
     act_free(&a);
 }
 
@@ -254,7 +254,7 @@ TEST(quantizing_gives_the_bits_of_the_scalar_kernel) {
         }
         EXPECT_MEM(a.codes16, b.codes16, 640 * 2);
         EXPECT_MEM(a.codes8, b.codes8, 640);
-        EXPECT_MEM(a.sum, b.sum, 20 * 4);
+        EXPECT_MEM(a.sum8, b.sum8, 20 * 4);
         for (int i = 0; i < 20; i++) {
             EXPECT(a.d[i] != a.d[i] ? b.d[i] != b.d[i] : a.d[i] == b.d[i]);
             EXPECT(a.s[i] != a.s[i] ? b.s[i] != b.s[i] : a.s[i] == b.s[i]);

@@ -39,7 +39,7 @@ bool act_new(struct decoder *d, struct act *a, int n, int n_columns) {
     size_t codes = mem_size((size_t)n, columns), blocks = mem_size((size_t)n, columns / PANEL_BLOCK);
     return (a->codes8 = decoder_own(d, codes, sizeof *a->codes8)) && (a->codes16 = decoder_own(d, codes, sizeof *a->codes16)) &&
            (a->d = decoder_own(d, blocks, sizeof *a->d)) && (a->s = decoder_own(d, blocks, sizeof *a->s)) &&
-           (a->sum = decoder_own(d, blocks, sizeof *a->sum));
+           (a->sum8 = decoder_own(d, blocks, sizeof *a->sum8));
 }
 
 static size_t partial_bytes(const struct decoder *d, int n_spans) {

@@ -12,7 +12,7 @@
 #include "quant/panel.h"
 
 /* Activations of n rows as matrices read them. Float panels read f32, the others codes. Block b of a row are columns 32 b .. 32 b + 31:
- *   x ~ d * code,  sum = codes' sum,  s = d * (float)sum
+ *   x ~ d * code,  sum8 = 8 times the sum of the codes,  s = d * (float)(their sum)
  *   HL_FAST  codes are rounded to nearest even of x * (127 / amax), d = amax / 127, amax the block's largest |x|
  *   HL_HIGH  the same with 32767
  * A block whose amax is below 2^-87 is 0: smaller scales would multiply to subnormals, which processors are slow at. A block with
@@ -25,12 +25,12 @@ struct act {
     int8_t *codes8;    /* [n][n_in] */
     int16_t *codes16;  /* [n][n_in] */
     float *d, *s;      /* [n][n_in / 32] */
-    int32_t *sum;      /* [n][n_in / 32] */
+    int32_t *sum8;     /* [n][n_in / 32] */
 };
 
 /* y[c * y_stride + r] = dot(weight row r, activation row col0 + c), r in [0, 4 n_panels), c in [0, n_cols).
  * Quantized panels, for each output, over blocks b in order, starting from 0:
- *     acc += (dw * d) * (float)(sum of codes w * codes a   - 8 * sum (Q4_0), - 16 * sum (Q5_0))
+ *     acc += (dw * d) * (float)(sum of codes w * codes a   - sum8 (Q4_0), - 2 * sum8 (Q5_0))
  *     acc += m * s                                                               (Q4_1, Q5_1)
  * the inner sums are exact integers. Float panels: lane order over columns. panels: the first of n_panels panels. */
 typedef void linear_fn(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,
@@ -42,7 +42,7 @@ struct kernels {
     linear_fn *linear_fast[PANEL_TYPES]; /* activations of HL_FAST; float panels: the same as linear_high */
     linear_fn *linear_high[PANEL_TYPES]; /* activations of HL_HIGH */
 
-    /* Fills row `row` of a's codes, d, s, sum from x [n_in]. */
+    /* Fills row `row` of a's codes, d, s, sum8 from x [n_in]. */
     void (*quantize)(struct act *a, int row, const float *x, hl_precision precision);
 
     /* y[i] = (x[i] * scale) * w[i], scale = 1 / sqrt(sum(x^2) / n + eps), the sum in lane order. x, w, y: [n]; y may be x. */

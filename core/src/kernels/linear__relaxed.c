@@ -2,74 +2,53 @@
 
 #include "kernels/linear_simd.h"
 
-/* Codes of eight columns, four bytes a row: low those of columns 8 v .. 8 v + 3, high those of 8 v + 4 .. 8 v + 7. */
-struct quads {
-    v128_t low, high;
-};
+/* Groups of four columns in a block. */
+enum { GROUPS = 8 };
 
-INLINE struct quads load_quads(const unsigned char *block, int v, enum panel_type type) {
-    v128_t x = wasm_v128_load(block + panel_codes_at(type) + 16 * v), nibble = wasm_i8x16_const_splat(15);
-    struct quads w = {wasm_v128_and(x, nibble), wasm_v128_and(wasm_u16x8_shr(x, 4), nibble)};
-    if (!panel_has_high(type)) return w;
-    v128_t high = wasm_v128_load(block + panel_high_at(type)), bit = wasm_i8x16_const_splat(16);
-    v128_t high0 = v < 2 ? wasm_i16x8_shl(high, 4 - 2 * v) : wasm_u16x8_shr(high, 2 * v - 4);
-    v128_t high1 = v < 2 ? wasm_i16x8_shl(high, 3 - 2 * v) : wasm_u16x8_shr(high, 2 * v - 3);
-    w.low = wasm_v128_or(w.low, wasm_v128_and(high0, bit));
-    w.high = wasm_v128_or(w.high, wasm_v128_and(high1, bit));
-    return w;
+static inline struct linear_constants constants(void) {
+    struct linear_constants k;
+    k.f16 = f16_constants();
+    k.nibble = SPLAT_REGISTER(0x0f0f0f0f);
+    k.bit = SPLAT_REGISTER(0x10101010);
+    return k;
 }
 
-/* The instruction gives the same on every machine since the codes of weights, its second operand, are 0 .. 127. */
-INLINE v128_t dot(v128_t w, const int8_t *a) {
-    return wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_v128_load32_splat(a), w);
+/* w[g]: columns 4 g .. 4 g + 3, four bytes a row. */
+INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, const struct linear_constants *k) {
+#pragma clang loop unroll(full)
+    for (int v = 0; v < GROUPS / 2; v++) {
+        v128_t x = wasm_v128_load(block + panel_codes_at(type) + 16 * v);
+        w[2 * v] = wasm_v128_and(x, k->nibble);
+        w[2 * v + 1] = wasm_v128_and(wasm_u16x8_shr(x, 4), k->nibble);
+    }
+    if (!panel_has_high(type)) return;
+    v128_t high = wasm_v128_load(block + panel_high_at(type));
+#pragma clang loop unroll(full)
+    for (int g = 0; g < GROUPS; g++) {
+        v128_t moved = g <= 4 ? wasm_i16x8_shl(high, 4 - g) : wasm_u16x8_shr(high, g - 4);
+        w[g] = wasm_v128_or(w[g], wasm_v128_and(moved, k->bit));
+    }
 }
+
+/* The products of four columns. The instruction gives the same on every machine since the weights' codes, its second operand,
+ * are 0 .. 127. */
+#define PRODUCTS(G, X, LANE) wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_i32x4_shuffle(X, X, LANE, LANE, LANE, LANE), w[G])
 
 /* Sums stay in i16 as long as they fit: a lane gets two products an addition. Codes to 15: 8 * 2 * 15 * 127 = 30480, a whole
  * block. Codes to 31: 4 * 2 * 31 * 127 = 31496, half a block. */
-INLINE void codes_tile(const struct tile *t, const struct act *a, enum panel_type type, int np, int nc) {
-    int n_blocks = a->n_in / PANEL_BLOCK;
-    v128_t acc[TILE_PANELS][TILE_COLUMNS];
-    const unsigned char *block[TILE_PANELS];
-    const int8_t *x[TILE_COLUMNS];
-    for (int i = 0; i < np; i++) block[i] = t->panel[i];
-    for (int j = 0; j < nc; j++) x[j] = a->codes8 + (size_t)t->col[j] * a->n_in;
-    for (int i = 0; i < np; i++)
-        for (int j = 0; j < nc; j++) acc[i][j] = wasm_i32x4_const_splat(0);
-    for (int b = 0; b < n_blocks; b++) {
-        v128_t sum16[TILE_PANELS][TILE_COLUMNS], half[TILE_PANELS][TILE_COLUMNS];
-        for (int v = 0; v < 4; v++) {
-            bool starts = v == 0 || (v == 2 && panel_has_high(type));
-            struct quads w[TILE_PANELS];
-            for (int i = 0; i < np; i++) w[i] = load_quads(block[i], v, type);
-            for (int j = 0; j < nc; j++) {
-                for (int i = 0; i < np; i++) {
-                    v128_t products = dot(w[i].low, x[j] + 8 * v);
-                    sum16[i][j] = starts ? products : wasm_i16x8_add(sum16[i][j], products);
-                }
-                for (int i = 0; i < np; i++) {
-                    sum16[i][j] = wasm_i16x8_add(sum16[i][j], dot(w[i].high, x[j] + 8 * v + 4));
-                    if (v == 1 && panel_has_high(type)) half[i][j] = wasm_i32x4_extadd_pairwise_i16x8(sum16[i][j]);
-                }
-            }
-        }
-        for (int i = 0; i < np; i++) {
-            v128_t dw = f32x4_from_f16(block[i]), m = panel_has_m(type) ? f32x4_from_f16(block[i] + 8) : dw;
-            for (int j = 0; j < nc; j++) {
-                v128_t sum = wasm_i32x4_extadd_pairwise_i16x8(sum16[i][j]);
-                if (panel_has_high(type)) sum = wasm_i32x4_add(sum, half[i][j]);
-                acc[i][j] = add_block(acc[i][j], sum, dw, m, a, (size_t)t->col[j] * n_blocks + b, type);
-            }
-            block[i] += panel_block_bytes(type);
-        }
-        for (int j = 0; j < nc; j++) x[j] += PANEL_BLOCK;
-    }
-    for (int i = 0; i < np; i++)
-        for (int j = 0; j < nc; j++) wasm_v128_store(t->y[i][j], acc[i][j]);
+INLINE v128_t dot(const v128_t *w, const int8_t *a, enum panel_type type) {
+    v128_t x = wasm_v128_load(a), y = wasm_v128_load(a + 16);
+    v128_t sum = wasm_i16x8_add(PRODUCTS(0, x, 0), PRODUCTS(1, x, 1));
+    sum = wasm_i16x8_add(wasm_i16x8_add(sum, PRODUCTS(2, x, 2)), PRODUCTS(3, x, 3));
+    v128_t more = wasm_i16x8_add(PRODUCTS(4, y, 0), PRODUCTS(5, y, 1));
+    more = wasm_i16x8_add(wasm_i16x8_add(more, PRODUCTS(6, y, 2)), PRODUCTS(7, y, 3));
+    if (!panel_has_high(type)) return wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(sum, more));
+    return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(sum), wasm_i32x4_extadd_pairwise_i16x8(more));
 }
 
-LINEAR(q4_0__relaxed, codes_tile, PANEL_Q4_0, 2, 4)
-LINEAR(q4_1__relaxed, codes_tile, PANEL_Q4_1, 2, 4)
-LINEAR(q5_0__relaxed, codes_tile, PANEL_Q5_0, 2, 4)
-LINEAR(q5_1__relaxed, codes_tile, PANEL_Q5_1, 2, 4)
+LINEAR_CODES(q4_0__relaxed, PANEL_Q4_0, GROUPS, unpack, dot, codes8, constants)
+LINEAR_CODES(q4_1__relaxed, PANEL_Q4_1, GROUPS, unpack, dot, codes8, constants)
+LINEAR_CODES(q5_0__relaxed, PANEL_Q5_0, GROUPS, unpack, dot, codes8, constants)
+LINEAR_CODES(q5_1__relaxed, PANEL_Q5_1, GROUPS, unpack, dot, codes8, constants)
 
 #endif

@@ -2,115 +2,122 @@
 
 #include "kernels/linear_simd.h"
 
-/* Weights of eight columns, as i16: lane 2 r holds the first, lane 2 r + 1 the second column of row r. */
-struct pairs {
-    v128_t c02, c13, c46, c57;
-};
+/* Pairs of columns in a block. */
+enum { PAIRS = 16 };
 
-/* Columns 8 v .. 8 v + 7 of a block's four rows. */
-INLINE struct pairs load_pairs(const unsigned char *block, int v, enum panel_type type) {
+static inline struct linear_constants constants(void) {
+    struct linear_constants k;
+    k.f16 = f16_constants();
+    k.nibble = SPLAT_REGISTER(0x000f000f);
+    k.bit = SPLAT_REGISTER(0x00100010);
+    return k;
+}
+
+/* w[2 g], w[2 g + 1]: columns 4 g and 4 g + 2, 4 g + 1 and 4 g + 3, two i16 a row. */
+INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, const struct linear_constants *k) {
     const unsigned char *codes = block + panel_codes_at(type);
-    v128_t nibble = wasm_i16x8_const_splat(15), byte = wasm_i16x8_const_splat(255);
     if (type == PANEL_Q8_0) {
-        v128_t a = wasm_v128_load(codes + 32 * v), b = wasm_v128_load(codes + 32 * v + 16);
-        return (struct pairs){wasm_i16x8_shr(wasm_i16x8_shl(a, 8), 8), wasm_i16x8_shr(a, 8),
-                              wasm_i16x8_shr(wasm_i16x8_shl(b, 8), 8), wasm_i16x8_shr(b, 8)};
+#pragma clang loop unroll(full)
+        for (int g = 0; g < PAIRS / 2; g++) {
+            v128_t x = wasm_v128_load(codes + 16 * g);
+            w[2 * g] = wasm_i16x8_shr(wasm_i16x8_shl(x, 8), 8);
+            w[2 * g + 1] = wasm_i16x8_shr(x, 8);
+        }
+        return;
     }
-    v128_t x = wasm_v128_load(codes + 16 * v);
-    if (!panel_has_high(type)) {
-        return (struct pairs){wasm_v128_and(x, nibble), wasm_v128_and(wasm_u16x8_shr(x, 8), nibble),
-                              wasm_v128_and(wasm_u16x8_shr(x, 4), nibble), wasm_u16x8_shr(x, 12)};
+#pragma clang loop unroll(full)
+    for (int v = 0; v < PAIRS / 4; v++) {
+        v128_t x = wasm_v128_load(codes + 16 * v);
+        w[4 * v] = wasm_v128_and(x, k->nibble);
+        w[4 * v + 1] = wasm_v128_and(wasm_u16x8_shr(x, 8), k->nibble);
+        w[4 * v + 2] = wasm_v128_and(wasm_u16x8_shr(x, 4), k->nibble);
+        w[4 * v + 3] = wasm_u16x8_shr(x, 12);
     }
-    v128_t high = wasm_v128_load(block + panel_high_at(type)), bit = wasm_i8x16_const_splat(16);
-    v128_t high0 = v < 2 ? wasm_i16x8_shl(high, 4 - 2 * v) : wasm_u16x8_shr(high, 2 * v - 4);
-    v128_t high1 = v < 2 ? wasm_i16x8_shl(high, 3 - 2 * v) : wasm_u16x8_shr(high, 2 * v - 3);
-    v128_t a = wasm_v128_or(wasm_v128_and(x, wasm_i8x16_const_splat(15)), wasm_v128_and(high0, bit));
-    v128_t b = wasm_v128_or(wasm_v128_and(wasm_u16x8_shr(x, 4), wasm_i8x16_const_splat(15)), wasm_v128_and(high1, bit));
-    return (struct pairs){wasm_v128_and(a, byte), wasm_u16x8_shr(a, 8), wasm_v128_and(b, byte), wasm_u16x8_shr(b, 8)};
+    if (!panel_has_high(type)) return;
+    v128_t high = wasm_v128_load(block + panel_high_at(type));
+#pragma clang loop unroll(full)
+    for (int i = 0; i < PAIRS; i++) {
+        int bit = i / 2 + i % 2 * 8; /* of the i16 */
+        v128_t moved = bit <= 4 ? wasm_i16x8_shl(high, 4 - bit) : wasm_u16x8_shr(high, bit - 4);
+        w[i] = wasm_v128_or(w[i], wasm_v128_and(moved, k->bit));
+    }
 }
 
-INLINE v128_t add_dot(v128_t sum, v128_t w, const int16_t *a) {
-    return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(w, wasm_v128_load32_splat(a)));
+#define PRODUCTS(P, X, LANE) wasm_i32x4_dot_i16x8(wasm_i32x4_shuffle(X, X, LANE, LANE, LANE, LANE), w[P])
+
+/* Eight columns. */
+INLINE v128_t dot8(const v128_t *w, const int16_t *a) {
+    v128_t x = wasm_v128_load(a);
+    v128_t sum = wasm_i32x4_add(PRODUCTS(0, x, 0), PRODUCTS(1, x, 1));
+    return wasm_i32x4_add(wasm_i32x4_add(sum, PRODUCTS(2, x, 2)), PRODUCTS(3, x, 3));
 }
 
-INLINE void codes_tile(const struct tile *t, const struct act *a, enum panel_type type, int np, int nc) {
-    int n_blocks = a->n_in / PANEL_BLOCK;
-    v128_t acc[TILE_PANELS][TILE_COLUMNS];
-    const unsigned char *block[TILE_PANELS];
-    const int16_t *x[TILE_COLUMNS];
-    for (int i = 0; i < np; i++) block[i] = t->panel[i];
-    for (int j = 0; j < nc; j++) x[j] = a->codes16 + (size_t)t->col[j] * a->n_in;
-    for (int i = 0; i < np; i++)
-        for (int j = 0; j < nc; j++) acc[i][j] = wasm_i32x4_const_splat(0);
-    for (int b = 0; b < n_blocks; b++) {
-        v128_t sum[TILE_PANELS][TILE_COLUMNS];
-        for (int i = 0; i < np; i++)
-            for (int j = 0; j < nc; j++) sum[i][j] = wasm_i32x4_const_splat(0);
-        for (int v = 0; v < 4; v++) {
-            struct pairs w[TILE_PANELS];
-            for (int i = 0; i < np; i++) w[i] = load_pairs(block[i], v, type);
-            for (int j = 0; j < nc; j++) {
-                for (int i = 0; i < np; i++) sum[i][j] = add_dot(sum[i][j], w[i].c02, x[j] + 8 * v);
-                for (int i = 0; i < np; i++) sum[i][j] = add_dot(sum[i][j], w[i].c13, x[j] + 8 * v + 2);
-                for (int i = 0; i < np; i++) sum[i][j] = add_dot(sum[i][j], w[i].c46, x[j] + 8 * v + 4);
-                for (int i = 0; i < np; i++) sum[i][j] = add_dot(sum[i][j], w[i].c57, x[j] + 8 * v + 6);
-            }
-        }
-        for (int i = 0; i < np; i++) {
-            v128_t dw = f32x4_from_f16(block[i]), m = panel_has_m(type) ? f32x4_from_f16(block[i] + 8) : dw;
-            for (int j = 0; j < nc; j++) {
-                acc[i][j] = add_block(acc[i][j], sum[i][j], dw, m, a, (size_t)t->col[j] * n_blocks + b, type);
-            }
-            block[i] += panel_block_bytes(type);
-        }
-        for (int j = 0; j < nc; j++) x[j] += PANEL_BLOCK;
-    }
-    for (int i = 0; i < np; i++)
-        for (int j = 0; j < nc; j++) wasm_v128_store(t->y[i][j], acc[i][j]);
+INLINE v128_t dot(const v128_t *w, const int16_t *a, enum panel_type type) {
+    (void)type;
+    v128_t sum = wasm_i32x4_add(dot8(w, a), dot8(w + 4, a + 8));
+    return wasm_i32x4_add(wasm_i32x4_add(sum, dot8(w + 8, a + 16)), dot8(w + 12, a + 24));
 }
+
+LINEAR_CODES(q4_0__simd128, PANEL_Q4_0, PAIRS, unpack, dot, codes16, constants)
+LINEAR_CODES(q4_1__simd128, PANEL_Q4_1, PAIRS, unpack, dot, codes16, constants)
+LINEAR_CODES(q5_0__simd128, PANEL_Q5_0, PAIRS, unpack, dot, codes16, constants)
+LINEAR_CODES(q5_1__simd128, PANEL_Q5_1, PAIRS, unpack, dot, codes16, constants)
+LINEAR_CODES(q8_0__simd128, PANEL_Q8_0, PAIRS, unpack, dot, codes16, constants)
+
+/* Activation rows that a float panel meets at once: four partial sums of each are in registers. */
+enum { FLOAT_COLUMNS = 3 };
 
 /* Weights of one column's four rows. */
-INLINE v128_t load_floats(const unsigned char *panel, int j, enum panel_type type) {
+INLINE v128_t load_floats(const unsigned char *panel, int j, enum panel_type type, struct f16_constants k, v128_t limit) {
     if (type == PANEL_F32) return wasm_v128_load(panel + 16 * (size_t)j);
     if (type == PANEL_BF16) return wasm_i32x4_shl(wasm_u32x4_load16x4(panel + 8 * (size_t)j), 16);
-    return f32x4_from_any_f16(panel + 8 * (size_t)j);
+    return f32x4_from_any_f16(panel + 8 * (size_t)j, k, limit);
 }
 
 /* Adds column j's products to the partial sums j % 4 of each activation row. */
-INLINE void add_column(v128_t acc[TILE_COLUMNS][4], int lane, v128_t w, const float *const *x, int j, int nc) {
+INLINE void add_column(v128_t acc[FLOAT_COLUMNS][4], int lane, v128_t w, const float *const *x, int j, int nc) {
     for (int c = 0; c < nc; c++) {
         acc[c][lane] = wasm_f32x4_add(acc[c][lane], wasm_f32x4_mul(w, wasm_v128_load32_splat(x[c] + j)));
     }
 }
 
-INLINE void floats_tile(const struct tile *t, const struct act *a, enum panel_type type, int np, int nc) {
-    (void)np; /* 1 */
-    v128_t acc[TILE_COLUMNS][4];
-    const float *x[TILE_COLUMNS];
+INLINE void floats_tile(float *y, size_t y_stride, const unsigned char *panel, const struct act *a, int col0, int nc,
+                        enum panel_type type) {
+    struct f16_constants k = f16_constants();
+    v128_t limit = SPLAT_REGISTER(143 << 23);
+    v128_t acc[FLOAT_COLUMNS][4];
+    const float *x[FLOAT_COLUMNS];
     for (int c = 0; c < nc; c++) {
-        x[c] = a->f32 + (size_t)t->col[c] * a->n_in;
+        x[c] = a->f32 + (size_t)(col0 + c) * a->n_in;
         for (int l = 0; l < 4; l++) acc[c][l] = wasm_f32x4_const_splat(0);
     }
     int j = 0;
     for (; j + 4 <= a->n_in; j += 4) {
-        for (int l = 0; l < 4; l++) add_column(acc, l, load_floats(t->panel[0], j + l, type), x, j + l, nc);
+        for (int l = 0; l < 4; l++) add_column(acc, l, load_floats(panel, j + l, type, k, limit), x, j + l, nc);
     }
-    if (j < a->n_in) add_column(acc, 0, load_floats(t->panel[0], j, type), x, j, nc);
-    if (j + 1 < a->n_in) add_column(acc, 1, load_floats(t->panel[0], j + 1, type), x, j + 1, nc);
-    if (j + 2 < a->n_in) add_column(acc, 2, load_floats(t->panel[0], j + 2, type), x, j + 2, nc);
+    if (j < a->n_in) add_column(acc, 0, load_floats(panel, j, type, k, limit), x, j, nc);
+    if (j + 1 < a->n_in) add_column(acc, 1, load_floats(panel, j + 1, type, k, limit), x, j + 1, nc);
+    if (j + 2 < a->n_in) add_column(acc, 2, load_floats(panel, j + 2, type, k, limit), x, j + 2, nc);
     for (int c = 0; c < nc; c++) {
         v128_t even = wasm_f32x4_add(acc[c][0], acc[c][1]), odd = wasm_f32x4_add(acc[c][2], acc[c][3]);
-        wasm_v128_store(t->y[0][c], wasm_f32x4_add(even, odd));
+        wasm_v128_store(y + c * y_stride, wasm_f32x4_add(even, odd));
     }
 }
 
-LINEAR(f32__simd128, floats_tile, PANEL_F32, 1, 3)
-LINEAR(f16__simd128, floats_tile, PANEL_F16, 1, 3)
-LINEAR(bf16__simd128, floats_tile, PANEL_BF16, 1, 3)
-LINEAR(q4_0__simd128, codes_tile, PANEL_Q4_0, 2, 4)
-LINEAR(q4_1__simd128, codes_tile, PANEL_Q4_1, 2, 4)
-LINEAR(q5_0__simd128, codes_tile, PANEL_Q5_0, 2, 4)
-LINEAR(q5_1__simd128, codes_tile, PANEL_Q5_1, 2, 4)
-LINEAR(q8_0__simd128, codes_tile, PANEL_Q8_0, 2, 4)
+#define LINEAR_FLOATS(NAME, TYPE)                                                                                      \
+    void linear_##NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a,      \
+                       int col0, int n_cols) {                                                                         \
+        size_t bytes = panel_bytes(TYPE, a->n_in);                                                                     \
+        for (int p = 0; p < n_panels; p++, panels += bytes, y += PANEL_ROWS) {                                         \
+            int c = 0;                                                                                                 \
+            for (; c + FLOAT_COLUMNS <= n_cols; c += FLOAT_COLUMNS) {                                                  \
+                floats_tile(y + c * y_stride, y_stride, panels, a, col0 + c, FLOAT_COLUMNS, TYPE);                     \
+            }                                                                                                          \
+            for (; c < n_cols; c++) floats_tile(y + c * y_stride, y_stride, panels, a, col0 + c, 1, TYPE);             \
+        }                                                                                                              \
+    }
+LINEAR_FLOATS(f32__simd128, PANEL_F32)
+LINEAR_FLOATS(f16__simd128, PANEL_F16)
+LINEAR_FLOATS(bf16__simd128, PANEL_BF16)
 
 #endif

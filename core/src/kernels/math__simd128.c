@@ -50,7 +50,7 @@ void quantize__simd128(struct act *a, int row, const float *x, hl_precision prec
                                   has_codes ? range / amax : 0);
         a->d[block] = d;
         a->s[block] = d * (float)sum;
-        a->sum[block] = sum;
+        a->sum8[block] = 8 * sum;
     }
 }
 
@@ -201,8 +201,10 @@ float exp_sum__simd128(float *p, const float *x, int n, float max) {
 }
 
 void f32_from_f16_row__simd128(float *dst, const uint16_t *src, int n) {
+    struct f16_constants k = f16_constants();
+    v128_t limit = SPLAT_REGISTER(143 << 23);
     int i = 0;
-    for (; i + 4 <= n; i += 4) wasm_v128_store(dst + i, f32x4_from_any_f16(src + i));
+    for (; i + 4 <= n; i += 4) wasm_v128_store(dst + i, f32x4_from_any_f16(src + i, k, limit));
     for (; i < n; i++) dst[i] = f32_from_f16(src[i]);
 }
 

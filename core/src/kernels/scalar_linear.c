@@ -39,7 +39,7 @@ static void add_block(float *y, size_t y_stride, enum panel_type t, const unsign
         int16_t codes[PANEL_BLOCK];
         act_codes(codes, a, col0 + c, b, high);
         size_t at = (size_t)(col0 + c) * (a->n_in / PANEL_BLOCK) + b;
-        int32_t sum = dot_codes(w, codes) - panel_code_offset(t) * a->sum[at];
+        int32_t sum = dot_codes(w, codes) - panel_code_offset(t) / 8 * a->sum8[at];
         y[c * y_stride] += (dw * a->d[at]) * (float)sum;
         if (panel_has_m(t)) y[c * y_stride] += m * a->s[at];
     }

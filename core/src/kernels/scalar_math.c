@@ -32,7 +32,7 @@ void quantize__scalar(struct act *a, int row, const float *x, hl_precision preci
         }
         a->d[block] = amax < ACT_MIN ? 0 : amax / range;
         a->s[block] = a->d[block] * (float)sum;
-        a->sum[block] = sum;
+        a->sum8[block] = 8 * sum;
     }
 }
 

@@ -9,25 +9,45 @@
 /* For functions whose last arguments are constants that pick the code. */
 #define INLINE static inline __attribute__((always_inline))
 
+/* Four times a constant, in a register before a loop begins. V8 makes a v128.const anew at each use, by three instructions; so
+ * neither clang nor binaryen must know the number. */
+#define SPLAT_REGISTER(BITS)                                                                                           \
+    ({                                                                                                                 \
+        static const volatile uint32_t bits = (BITS);                                                                  \
+        wasm_u32x4_splat(bits);                                                                                        \
+    })
+
+/* What f16 to f32 needs. */
+struct f16_constants {
+    v128_t magnitude, exponent, least_normal, sign;
+};
+
+INLINE struct f16_constants f16_constants(void) {
+    struct f16_constants k;
+    k.magnitude = SPLAT_REGISTER(0x7fff << 13);
+    k.exponent = SPLAT_REGISTER(112 << 23);
+    k.least_normal = SPLAT_REGISTER(113 << 23); /* 2^-14 */
+    k.sign = SPLAT_REGISTER(0x80000000);
+    return k;
+}
+
 /* Four f16 as f32. No infinity, no NaN. With m the value of the bits taken as f32 with an exponent 112 higher, a normal number
  * is m, and a subnormal, which has no leading 1, is 2 m - 2^-14: the smaller of the two in both cases. No step meets an f32
  * subnormal, which would be slow: whole matrices have only subnormal scales. */
-INLINE v128_t f32x4_from_f16(const void *p) {
+INLINE v128_t f32x4_from_f16(const void *p, struct f16_constants k) {
     v128_t h = wasm_i32x4_load16x4(p);
-    v128_t bits = wasm_v128_and(wasm_i32x4_shl(h, 13), wasm_i32x4_const_splat(0x0fffe000));
-    v128_t m = wasm_i32x4_add(bits, wasm_i32x4_const_splat(112 << 23));
-    v128_t subnormal = wasm_f32x4_sub(wasm_f32x4_add(m, m), wasm_f32x4_const_splat(0x1p-14f));
-    v128_t sign = wasm_v128_and(h, wasm_i32x4_const_splat(INT32_MIN));
-    return wasm_v128_or(wasm_f32x4_pmin(m, subnormal), sign);
+    v128_t m = wasm_i32x4_add(wasm_v128_and(wasm_i32x4_shl(h, 13), k.magnitude), k.exponent);
+    v128_t subnormal = wasm_f32x4_sub(wasm_f32x4_add(m, m), k.least_normal);
+    return wasm_v128_or(wasm_f32x4_pmin(m, subnormal), wasm_v128_and(h, k.sign));
 }
 
-/* The same with infinity and NaN. */
-INLINE v128_t f32x4_from_any_f16(const void *p) {
-    v128_t bits = wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13);
-    v128_t special = wasm_v128_or(bits, wasm_i32x4_const_splat(0x70000000));
-    bits = wasm_v128_and(bits, wasm_i32x4_const_splat(0x0fffe000));
-    v128_t is_special = wasm_i32x4_ge(bits, wasm_i32x4_const_splat(0x0f800000));
-    return wasm_v128_bitselect(special, f32x4_from_f16(p), is_special);
+/* The same with infinity and NaN, whose exponent is raised once more: k.limit is 2^16. */
+INLINE v128_t f32x4_from_any_f16(const void *p, struct f16_constants k, v128_t limit) {
+    v128_t h = wasm_i32x4_load16x4(p);
+    v128_t m = wasm_i32x4_add(wasm_v128_and(wasm_i32x4_shl(h, 13), k.magnitude), k.exponent);
+    v128_t subnormal = wasm_f32x4_sub(wasm_f32x4_add(m, m), k.least_normal);
+    v128_t special = wasm_v128_and(wasm_f32x4_ge(m, limit), k.exponent);
+    return wasm_v128_or(wasm_i32x4_add(wasm_f32x4_pmin(m, subnormal), special), wasm_v128_and(h, k.sign));
 }
 
 /* (0 + 1) + (2 + 3) */
