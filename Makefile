@@ -112,13 +112,15 @@ $(B)/exports.json: core/include/headlight.h tools/exports.js
 	@mkdir -p $(B)
 	@node tools/exports.js $< >$@
 
-# Glue is linked twice, for pages and for Node: bundlers cannot read glue that serves both. The .wasm is the same.
+# Glue is linked twice, for pages and for Node: bundlers cannot read glue that serves both. The .wasm is the same, since
+# both links read one copy of the library, whatever another make does to it meanwhile.
 define wasm
 web/dist/headlight-$(1).wasm: $(B)/$(1)/libheadlight.a $(B)/exports.json tools/glue.js $(EMCC)
 	@mkdir -p $(B)/$(1)/web $(B)/$(1)/node web/dist
 	@echo "  link headlight-$(1).wasm"
-	@$(EMCC) $(flags_$(1)) $(LINK) $(call threads,$(1)) -sENVIRONMENT=web,worker -o $(B)/$(1)/web/headlight-$(1).mjs $$<
-	@$(EMCC) $(flags_$(1)) $(LINK) $(call threads,$(1)) -sENVIRONMENT=node -o $(B)/$(1)/node/headlight-$(1).mjs $$<
+	@cp $$< $(B)/$(1)/linked.a
+	@$(EMCC) $(flags_$(1)) $(LINK) $(call threads,$(1)) -sENVIRONMENT=web,worker -o $(B)/$(1)/web/headlight-$(1).mjs $(B)/$(1)/linked.a
+	@$(EMCC) $(flags_$(1)) $(LINK) $(call threads,$(1)) -sENVIRONMENT=node -o $(B)/$(1)/node/headlight-$(1).mjs $(B)/$(1)/linked.a
 	@node tools/glue.js headlight-$(1) $(B)/$(1) web/dist
 endef
 $(foreach v,$(VARIANTS),$(eval $(call wasm,$(v))))
