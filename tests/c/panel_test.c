@@ -79,3 +79,20 @@ TEST(a_scale_that_is_infinite_or_NaN_is_refused) {
         if (block_types[i] == TYPE_Q4_1 || block_types[i] == TYPE_Q5_1) EXPECT(!packs_scale(block_types[i], 0, 0xfc00));
     }
 }
+
+TEST(a_float_weight_that_is_infinite_or_NaN_is_refused) {
+    const uint32_t bad[] = {0x7f800000, 0xff800000, 0x7fc00000};
+    for (int i = 0; i < 3; i++) {
+        float f32[4] = {1, 2, 3, 4}, panel[16];
+        uint16_t f16[4] = {0x3c00, 0x7bff, 0x0001, 0}, bf16[4] = {0x3f80, 0x7f7f, 0x0001, 0};
+        EXPECT(panel_pack(panel, PANEL_F32, f32, 16, 4, 0, 1));
+        EXPECT(panel_pack(panel, PANEL_F16, f16, 8, 4, 0, 1));
+        EXPECT(panel_pack(panel, PANEL_BF16, bf16, 8, 4, 0, 1));
+        memcpy(&f32[2], &bad[i], 4);
+        f16[2] = (uint16_t)(bad[i] >> 16 & 0x8000) | (i == 2 ? 0x7e00 : 0x7c00);
+        bf16[2] = (uint16_t)(bad[i] >> 16);
+        EXPECT(!panel_pack(panel, PANEL_F32, f32, 16, 4, 0, 1));
+        EXPECT(!panel_pack(panel, PANEL_F16, f16, 8, 4, 0, 1));
+        EXPECT(!panel_pack(panel, PANEL_BF16, bf16, 8, 4, 0, 1));
+    }
+}

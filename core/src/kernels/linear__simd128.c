@@ -67,11 +67,11 @@ LINEAR_CODES(q8_0__simd128, PANEL_Q8_0, PAIRS, unpack, dot, codes16, constants)
 /* Activation rows that a float panel meets at once: four partial sums of each are in registers. */
 enum { FLOAT_COLUMNS = 3 };
 
-/* Weights of one column's four rows. */
-INLINE v128_t load_floats(const unsigned char *panel, int j, enum panel_type type, struct f16_constants k, v128_t limit) {
+/* Weights of one column's four rows. Packing has refused infinity and NaN. */
+INLINE v128_t load_floats(const unsigned char *panel, int j, enum panel_type type, v128_t f16_mask, v128_t f16_scale) {
     if (type == PANEL_F32) return wasm_v128_load(panel + 16 * (size_t)j);
     if (type == PANEL_BF16) return wasm_i32x4_shl(wasm_u32x4_load16x4(panel + 8 * (size_t)j), 16);
-    return f32x4_from_any_f16(panel + 8 * (size_t)j, k, limit);
+    return f32x4_from_usual_f16(panel + 8 * (size_t)j, f16_mask, f16_scale);
 }
 
 /* Adds column j's products to the partial sums j % 4 of each activation row. */
@@ -83,8 +83,7 @@ INLINE void add_column(v128_t acc[FLOAT_COLUMNS][4], int lane, v128_t w, const f
 
 INLINE void floats_tile(float *y, size_t y_stride, const unsigned char *panel, const struct act *a, int col0, int nc,
                         enum panel_type type) {
-    struct f16_constants k = f16_constants();
-    v128_t limit = SPLAT_REGISTER(143 << 23);
+    v128_t mask = SPLAT_REGISTER(F16_MASK), scale = SPLAT_REGISTER(F16_SCALE);
     v128_t acc[FLOAT_COLUMNS][4];
     const float *x[FLOAT_COLUMNS];
     for (int c = 0; c < nc; c++) {
@@ -93,11 +92,11 @@ INLINE void floats_tile(float *y, size_t y_stride, const unsigned char *panel, c
     }
     int j = 0;
     for (; j + 4 <= a->n_in; j += 4) {
-        for (int l = 0; l < 4; l++) add_column(acc, l, load_floats(panel, j + l, type, k, limit), x, j + l, nc);
+        for (int l = 0; l < 4; l++) add_column(acc, l, load_floats(panel, j + l, type, mask, scale), x, j + l, nc);
     }
-    if (j < a->n_in) add_column(acc, 0, load_floats(panel, j, type, k, limit), x, j, nc);
-    if (j + 1 < a->n_in) add_column(acc, 1, load_floats(panel, j + 1, type, k, limit), x, j + 1, nc);
-    if (j + 2 < a->n_in) add_column(acc, 2, load_floats(panel, j + 2, type, k, limit), x, j + 2, nc);
+    if (j < a->n_in) add_column(acc, 0, load_floats(panel, j, type, mask, scale), x, j, nc);
+    if (j + 1 < a->n_in) add_column(acc, 1, load_floats(panel, j + 1, type, mask, scale), x, j + 1, nc);
+    if (j + 2 < a->n_in) add_column(acc, 2, load_floats(panel, j + 2, type, mask, scale), x, j + 2, nc);
     for (int c = 0; c < nc; c++) {
         v128_t even = wasm_f32x4_add(acc[c][0], acc[c][1]), odd = wasm_f32x4_add(acc[c][2], acc[c][3]);
         wasm_v128_store(y + c * y_stride, wasm_f32x4_add(even, odd));

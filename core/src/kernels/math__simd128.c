@@ -201,10 +201,14 @@ float exp_sum__simd128(float *p, const float *x, int n, float max) {
 }
 
 void f32_from_f16_row__simd128(float *dst, const uint16_t *src, int n) {
-    struct f16_constants k = f16_constants();
-    v128_t limit = SPLAT_REGISTER(143 << 23);
+    v128_t mask = SPLAT_REGISTER(F16_MASK), two_112 = SPLAT_REGISTER(F16_SCALE), magnitude = SPLAT_REGISTER(0x7fffffff);
+    v128_t exponent = SPLAT_REGISTER(0x7f800000), limit = SPLAT_REGISTER((143 << 23) - 1);
     int i = 0;
-    for (; i + 4 <= n; i += 4) wasm_v128_store(dst + i, f32x4_from_any_f16(src + i, k, limit));
+    for (; i + 4 <= n; i += 4) {
+        v128_t x = f32x4_from_usual_f16(src + i, mask, two_112);
+        v128_t is_special = wasm_i32x4_gt(wasm_v128_and(x, magnitude), limit); /* infinity and NaN: 2^16 and more so far */
+        wasm_v128_store(dst + i, wasm_v128_or(x, wasm_v128_and(is_special, exponent)));
+    }
     for (; i < n; i++) dst[i] = f32_from_f16(src[i]);
 }
 

@@ -92,9 +92,26 @@ static bool pack_row(uint8_t *panel, enum panel_type t, int r, const uint8_t *sr
     return finite;
 }
 
-/* Row r of a panel of single weights, each `size` bytes. */
-static void pack_float_row(uint8_t *panel, size_t size, int r, const uint8_t *src, int n_in) {
-    for (int j = 0; j < n_in; j++) memcpy(panel + (4 * (size_t)j + r) * size, src + j * size, size);
+/* Row r of a panel of single weights; false when one is infinite or NaN. */
+static bool pack_float_row(uint8_t *panel, enum panel_type t, int r, const uint8_t *src, int n_in) {
+    bool finite = true;
+    if (t == PANEL_F32) {
+        for (int j = 0; j < n_in; j++) {
+            uint32_t w;
+            memcpy(&w, src + 4 * (size_t)j, 4);
+            finite = finite && (w & 0x7f800000) != 0x7f800000;
+            memcpy(panel + 4 * (4 * (size_t)j + r), &w, 4);
+        }
+        return finite;
+    }
+    uint16_t exponent = t == PANEL_F16 ? 0x7c00 : 0x7f80;
+    for (int j = 0; j < n_in; j++) {
+        uint16_t w;
+        memcpy(&w, src + 2 * (size_t)j, 2);
+        finite = finite && (w & exponent) != exponent;
+        memcpy(panel + 2 * (4 * (size_t)j + r), &w, 2);
+    }
+    return finite;
 }
 
 bool panel_pack(void *dst, enum panel_type t, const void *src, size_t row_bytes, int n_in, int row0, int n_rows) {
@@ -106,11 +123,8 @@ bool panel_pack(void *dst, enum panel_type t, const void *src, size_t row_bytes,
         if (n_rows - row < PANEL_ROWS) memset(panel, 0, bytes);
         for (int r = 0; r < PANEL_ROWS && row + r < n_rows; r++) {
             const uint8_t *from = (const uint8_t *)src + (size_t)(row + r) * row_bytes;
-            if (panel_is_float(t)) {
-                pack_float_row(panel, t == PANEL_F32 ? 4 : 2, r, from, n_in);
-            } else {
-                finite &= pack_row(panel, t, r, from, n_in / PANEL_BLOCK);
-            }
+            bool ok = panel_is_float(t) ? pack_float_row(panel, t, r, from, n_in) : pack_row(panel, t, r, from, n_in / PANEL_BLOCK);
+            finite = finite && ok;
         }
     }
     return finite;

@@ -65,7 +65,7 @@ size_t panel_bytes(enum panel_type t, int n_in);
 size_t panel_matrix_bytes(enum panel_type t, int n_in, int n_out);
 
 /* Packs rows row0 .. row0 + n_rows - 1 (row0 a multiple of 4) of a matrix whose file rows start at src (of row row0, each
- * row_bytes long) into the matrix' panels at dst (of the whole matrix). False when a scale is infinite or NaN. */
+ * row_bytes long) into the matrix' panels at dst (of the whole matrix). False when a scale or a single weight is infinite or NaN. */
 bool panel_pack(void *dst, enum panel_type t, const void *src, size_t row_bytes, int n_in, int row0, int n_rows);
 
 /* Reads row `row` of the matrix back: dst [n_in]. Bit-equal to type_info.to_f32 on the file's row. */
