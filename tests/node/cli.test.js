@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { cli, fixture, golden, inProject } from './helpers.js';
+
+const model = fixture('llama_gqa');
+
+/** One line, no stack. @param {string} stderr @param {RegExp} what */
+function oneLine(stderr, what) {
+  assert.match(stderr, what);
+  assert.equal(stderr.trimEnd().split('\n').length, 1, stderr);
+  assert.doesNotMatch(stderr, /\n\s+at /);
+}
+
+const WRONG = [
+  [[], /which command/],
+  [['dance'], /no command "dance"/],
+  [['eval'], /needs a MODEL/],
+  [['eval', model, model, '--json'], /one MODEL/],
+  [['eval', model], /--json/],
+  [['eval', model, '--json', '--speed'], /unknown option --speed; there are --json/],
+  [['eval', model, '--json', '--threads'], /--threads needs a value/],
+  [['eval', model, '--json', '--threads', 'many'], /--threads needs a number/],
+  [['eval', model, '--json', '--chunk', '0'], /--chunk/],
+  [['eval', model, '--json', '--kv', 'q4'], /--kv is one of f32, f16, q8_0/],
+  [['eval', model, '--json', '--mla', 'absorbed'], /not MLA/],
+  [['sample', model, '--json'], /no MODEL/],
+];
+for (const [args, what] of WRONG) {
+  test(`headlight ${args.map((a) => a.replace(/.*\//, '')).join(' ')}: exit code 2 and one line`, async () => {
+    const { code, stderr, stdout } = await cli(args);
+    assert.equal(code, 2);
+    assert.equal(stdout, '');
+    oneLine(stderr, what);
+  });
+}
+
+test('bad models: exit code 1 and one line that says what to do', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'headlight-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const whole = readFileSync(model);
+  const files = {
+    'page.gguf': ['<!DOCTYPE html><html><body>Not found</body></html>', /HTML/i],
+    'empty.gguf': ['', /./],
+    'half.gguf': [whole.subarray(0, whole.length / 2), /./],
+    'noise.gguf': [Buffer.alloc(100, 7), /./],
+  };
+  for (const [name, [bytes, what]] of Object.entries(files)) {
+    writeFileSync(join(folder, name), bytes);
+    const { code, stderr } = await cli(['eval', join(folder, name), '--json'], { input: '{}\n' });
+    assert.equal(code, 1, name);
+    oneLine(stderr, what);
+  }
+  const missing = await cli(['chat', join(folder, 'missing.gguf'), '--prompt', 'x']);
+  assert.equal(missing.code, 1);
+  oneLine(missing.stderr, /no such file/);
+  const vocabulary = await cli(['eval', inProject('tests/cases/gguf/n_tensors_zero.gguf'), '--json'], {
+    input: '{}\n',
+  });
+  assert.equal(vocabulary.code, 1);
+  oneLine(vocabulary.stderr, /./);
+});
+
+test('help documents every command', async () => {
+  const { code, stdout } = await cli(['help']);
+  assert.equal(code, 0);
+  for (const name of ['chat', 'eval', 'tokenize', 'detokenize', 'template', 'sample', 'inspect']) {
+    assert.match(stdout, new RegExp(`headlight ${name} `));
+    assert.match((await cli(['help', name])).stdout, new RegExp(`^headlight ${name} `));
+  }
+});
+
+test('eval answers line by line, in order, and goes on after a line that fails', async () => {
+  const { tokens } = golden('llama_gqa');
+  const { code, lines } = await cli(['eval', model, '--json', '--ctx', '30'], {
+    input: [
+      { tokens, top: 3 },
+      { tokens: [] },
+      { tokens: [99999] },
+      { tokens: 'x' },
+      { tokens: [1.5] },
+      { tokens, attention: [7] },
+      { tokens, wanted: 1 },
+      { tokens: Array(31).fill(5) },
+      { tokens, top: 3 },
+      { text: 'hello', top: 1 },
+      { tokens, positions: 'all', top: 2 },
+    ],
+  });
+  assert.equal(code, 0);
+  assert.deepEqual(
+    lines.map((l) => l.error?.code ?? 'ok'),
+    ['ok', ...Array(6).fill('BAD_ARGUMENT'), 'CONTEXT_FULL', 'ok', 'ok', 'ok'],
+  );
+  assert.deepEqual(lines[0], lines[8]);
+  assert.equal(lines[0].top.length, 3);
+  assert.equal(lines[10].top.length, tokens.length);
+  assert.ok(lines[10].top.every((best) => best.length === 2));
+});
+
+test('eval: a broken line of JSON is answered too', async () => {
+  const { lines } = await cli(['eval', model, '--json'], {
+    input: '{"tokens":\n[1]\n{"tokens":[1],"greedy":2}\n',
+  });
+  assert.equal(lines[0].error.code, 'BAD_ARGUMENT');
+  assert.equal(lines[1].error.code, 'BAD_ARGUMENT');
+  assert.equal(lines[2].greedy.length, 2);
+});
+
+test('eval prints floats that give the same bits back', async () => {
+  const { tokens } = golden('llama_gqa');
+  const args = ['eval', model, '--json', '--kv', 'f32'];
+  const { lines } = await cli(args, { input: [{ tokens, logits: true }] });
+  assert.ok(lines[0].logits.every((x) => String(x).length < 18));
+  // Log-probabilities are made from the very floats: what was printed must give them.
+  const [{ top }] = (await cli(args, { input: [{ tokens, top: 1 }] })).lines;
+  assert.equal(top[0][0], lines[0].logits.indexOf(Math.max(...lines[0].logits)));
+});
+
+test('tokenize and detokenize give texts back, and read markers only when asked', async () => {
+  const texts = ['Hello world', ' two  spaces', 'ünïcödé 🤗', '', '\n\n'];
+  const ids = (await cli(['tokenize', model, '--json'], { input: texts.map((text) => ({ text })) })).lines;
+  const back = await cli(['detokenize', model, '--json'], { input: ids });
+  assert.deepEqual(
+    back.lines.map((l) => l.text),
+    texts,
+  );
+  const { lines } = await cli(['tokenize', model, '--json'], {
+    input: [{ ids: 1 }, { text: 'x', bos: true }],
+  });
+  assert.equal(lines[0].error.code, 'BAD_ARGUMENT');
+  assert.ok(lines[1].ids.length >= 1);
+});
+
+test('template takes a file, and the variables from each line', async () => {
+  const { lines } = await cli(
+    ['template', '--template', inProject('tests/cases/templates/gemma2.jinja'), '--json'],
+    {
+      input: [
+        { messages: [{ role: 'user', content: 'Hi' }], bos_token: '<bos>', add_generation_prompt: true },
+        { messages: [{ role: 'system', content: 's' }], bos_token: '<bos>' },
+      ],
+    },
+  );
+  assert.equal(lines[0].text, '<bos><start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n');
+  assert.equal(lines[1].error.code, 'TEMPLATE');
+  assert.match(lines[1].error.message, /System role not supported/);
+});
+
+test('inspect reads a header, and --check says why a file cannot be run', async () => {
+  const { code, lines } = await cli(['inspect', model, '--json', '--check']);
+  assert.equal(code, 0);
+  const [all] = lines;
+  assert.equal(all.kind, 'GQA');
+  assert.deepEqual([all.hyperparameters.n_head, all.hyperparameters.n_head_kv], [8, 2]);
+  assert.equal(all.cache_bytes_per_token.f16, 2 * 2 * 16 * 2 * all.hyperparameters.n_layer);
+  assert.ok(all.tensors.some((x) => x.name === 'token_embd.weight'));
+  assert.equal(all.metadata['general.architecture'], 'llama');
+  const text = await cli(['inspect', model]);
+  assert.match(text.stdout, /^architecture {2}llama, GQA\n/);
+  const bad = await cli(['inspect', inProject('tests/cases/gguf/missing_norm.gguf'), '--check']);
+  assert.equal(bad.code, 1);
+  oneLine(bad.stderr, /norm/);
+});
