@@ -26,7 +26,12 @@ export async function rates(bench, entrants, model, { id, threads, rounds, asked
   const title = `${model.name}, ${where}, ${threads} thread${threads > 1 ? 's' : ''}`;
   return withRunners(bench, entrants, model, { threads, context: 512 }, async (runners) => {
     const prompt = await promptFor(runners, 280);
-    const { prefill, decode } = await measureRates(bench, runners, { prompt, tokens: 64, rounds });
+    const { prefill, decode } = await measureRates(bench, runners, {
+      prompt,
+      tokens: 64,
+      rounds,
+      limitMs: 30_000,
+    });
     const common = /** @type {const} */ ({ unit: 'tok/s', higher: true });
     return [
       { ...common, id: `${id}/decode`, title: `decode, ${title}`, series: decode, asked: asked?.decode },
@@ -38,10 +43,12 @@ export async function rates(bench, entrants, model, { id, threads, rounds, asked
 /**
  * Decode with a long context. The cache is filled once for each length; rounds then go on from what is cached.
  * @param {Bench} bench @param {Entrant[]} entrants @param {Model} model
- * @param {{ id: string, threads: number, rounds: number, lengths: number[], asked?: Asked[] }} options asked: of the longest
+ * @param {{ id: string, threads: number, rounds: number, lengths: number[], cache?: string, asked?: Asked[] }} options asked:
+ *   of the longest
  * @returns {Promise<Figure[]>}
  */
-export async function decodeAt(bench, entrants, model, { id, threads, rounds, lengths, asked }) {
+export async function decodeAt(bench, entrants, model, options) {
+  const { id, threads, rounds, lengths, cache = 'f16', asked } = options;
   const tokens = 33;
   const context = Math.max(...lengths) + 64;
   const where = entrants[0].where === 'node' ? 'Node' : 'Chromium';
@@ -63,7 +70,7 @@ export async function decodeAt(bench, entrants, model, { id, threads, rounds, le
       const last = length === Math.max(...lengths);
       figures.push({
         id: `${id}/${length}`,
-        title: `decode at ${length} positions, f16 cache, ${model.name}, ${where}, ${threads} threads`,
+        title: `decode at ${length} positions, ${cache} cache, ${model.name}, ${where}, ${threads} threads`,
         unit: 'tok/s',
         higher: true,
         series,

@@ -37,7 +37,7 @@ function atLeast(ratio, simdRatio) {
  * Experiments by name, in the order they run.
  * @param {object} options
  * @param {boolean} options.quick fewer rounds and engines
- * @param {boolean} options.big with a model of 1.2 B weights
+ * @param {boolean} options.big with a model of 1.1 B weights
  * @param {boolean} options.native whether llama.cpp is there
  * @param {number} [options.rounds] instead of each experiment's own
  * @param {import('./race.js').Model} smollm2 the model of most of them
@@ -122,6 +122,14 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
         })),
       ];
     },
+
+    cache: (bench) =>
+      measure.decodeAt(
+        bench,
+        ['f32', 'f16', 'q8_0'].map((kv) => ours('chromium', `relaxed ${kv}`, { variant: 'relaxed', kv })),
+        smollm2,
+        { id: 'chromium/cache', threads, rounds: times(3), lengths: [2000], cache: 'f32, f16 and q8_0' },
+      ),
 
     async busy(bench) {
       const options = { threads, rounds: times(5), asked: [{ series: fast, least: 45 }] };

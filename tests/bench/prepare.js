@@ -65,7 +65,7 @@ export async function smollm2Model(type) {
   return describe(`SmolLM2-135M ${type}`, file);
 }
 
-/** A Llama of 1.2 B random weights: for speed only. */
+/** A Llama of 1.1 B random weights: for speed only. */
 export async function largeModel() {
   const file = 'random-llama-1b.Q4_0.gguf';
   if (!existsSync(cache + file)) {

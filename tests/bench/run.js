@@ -2,7 +2,7 @@
 //   --quick   SmolLM2 Q4_1 with 2 threads in Chromium and Node, prefill and decode only
 //   --only    some of plan.js's experiments, by name
 //   --rounds  of each, instead of its own number
-//   --big     a model of 1.2 B random weights too
+//   --big     a model of 1.1 B random weights too
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
