@@ -2,6 +2,7 @@
 #ifndef HL_TEST_TOKENIZER_FILE_H
 #define HL_TEST_TOKENIZER_FILE_H
 
+#include <stdio.h>
 #include <string.h>
 
 #include "gguf/gguf.h"
