@@ -9,7 +9,7 @@ import {
   statSync,
 } from 'node:fs';
 import { writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vite';
 
@@ -99,7 +99,7 @@ function headlight() {
   let folder = '';
   return {
     name: 'headlight',
-    configResolved: (config) => void (folder = join(config.root, config.build.outDir, 'models')),
+    configResolved: (config) => void (folder = resolve(config.root, config.build.outDir, 'models')),
     configureServer: serve,
     configurePreviewServer: serve,
     closeBundle() {
@@ -134,6 +134,7 @@ export default defineConfig({
   plugins: [headlight()],
   resolve: process.env.HEADLIGHT_ENGINE ? { alias: { 'headlight-wasm': process.env.HEADLIGHT_ENGINE } } : {},
   worker: { format: 'es' },
-  optimizeDeps: { exclude: ['headlight-wasm'] },
+  // Named here so that a first visit is not loaded again when the worker asks for them.
+  optimizeDeps: { exclude: ['headlight-wasm'], include: ['headlight-wasm > @huggingface/jinja'] },
   build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
 });
