@@ -98,6 +98,15 @@ static void choose(const struct hparams *hp, const float *p, const float *bias, 
     }
 }
 
+void moe_route(const struct hparams *hp, const struct kernels *k, float *p, const float *bias, int *chosen, float *weights) {
+    float sum = 0;
+    gate_weights(k, hp->expert_gate, p, hp->n_expert);
+    choose(hp, p, bias, chosen);
+    for (int u = 0; u < hp->n_expert_used; u++) sum += weights[u] = p[chosen[u]];
+    float factor = hp->expert_norm && sum > 0 ? hp->expert_scale / sum : hp->expert_scale;
+    for (int u = 0; u < hp->n_expert_used; u++) weights[u] *= factor;
+}
+
 struct moe_job {
     struct decoder *d;
     const struct layer *w;
@@ -110,13 +119,8 @@ static void route_row(void *arg, int row) {
     const struct hparams *hp = &j->d->m->hp;
     struct moe *e = j->d->moe;
     int n_used = hp->n_expert_used;
-    float *p = e->router + (size_t)row * (size_t)hp->n_expert, *weights = e->weights + row * n_used, sum = 0;
-    int *chosen = e->chosen + row * n_used;
-    gate_weights(j->d->k, hp->expert_gate, p, hp->n_expert);
-    choose(hp, p, j->w->router_bias, chosen);
-    for (int u = 0; u < n_used; u++) sum += weights[u] = p[chosen[u]];
-    float factor = hp->expert_norm && sum > 0 ? hp->expert_scale / sum : hp->expert_scale;
-    for (int u = 0; u < n_used; u++) weights[u] *= factor;
+    moe_route(hp, j->d->k, e->router + (size_t)row * (size_t)hp->n_expert, j->w->router_bias, e->chosen + row * n_used,
+              e->weights + row * n_used);
 }
 
 /* ---- the experts */

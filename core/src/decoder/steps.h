@@ -137,6 +137,10 @@ void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int
 /* Scratch for a model with experts. False: no memory. */
 bool moe_new(struct decoder *d);
 
+/* The experts of one position, best first, and their weights, both [n_expert_used]. p: [n_expert] router logits, overwritten;
+ * bias: [n_expert], for the choice only, or NULL. */
+void moe_route(const struct hparams *hp, const struct kernels *k, float *p, const float *bias, int *chosen, float *weights);
+
 /* d->xn -> d->y through the chosen experts and the shared ones. d->act holds xn. */
 void moe_forward(struct decoder *d, const struct taps *taps, int l, int n);
 
