@@ -92,8 +92,7 @@ for (const entry of manifest.models) {
         }
         for (const [threads, chunk] of [
           ['2', '64'],
-          ['1', '1'],
-          ['2', '7'],
+          ['1', variant === 'single' ? '7' : '1'],
         ]) {
           const args = [
             '--kv',

@@ -19,7 +19,10 @@ import { fromPlain, HeadlightError, toPlain } from './errors.js';
 function startWorker() {
   if (isNode) {
     const { Worker: NodeWorker } = nodeModule('worker_threads');
-    const worker = new NodeWorker(new URL('./worker.js', import.meta.url));
+    const worker = new NodeWorker(new URL('./worker.js', import.meta.url), {
+      // Flags of the program, such as --input-type, are not for this file.
+      execArgv: [],
+    });
     return {
       worker,
       post: (message, transfer) => worker.postMessage(message, transfer),
