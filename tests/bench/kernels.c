@@ -69,7 +69,7 @@ static double read_rate(const unsigned char *p, size_t bytes) {
 
 static struct act activations(const float *x) {
     size_t size = (size_t)COLUMNS * N_IN, blocks = size / PANEL_BLOCK;
-    return (struct act){.n_in = N_IN, .f32 = x, .codes8 = calloc(size, 1), .codes16 = calloc(size, 2), .d = calloc(blocks, 4),
+    return (struct act){.n_in = N_IN, .f32 = x, .codes8 = calloc(size, 1), .low8 = calloc(size, 1), .wide = calloc(blocks, 1), .codes16 = calloc(size, 2), .d = calloc(blocks, 4),
                         .s = calloc(blocks, 4), .sum8 = calloc(blocks, 4)};
 }
 
@@ -116,6 +116,8 @@ int main(int argc, char **argv) {
     free(x);
     free(y);
     free(a.codes8);
+    free(a.low8);
+    free(a.wide);
     free(a.codes16);
     free(a.d);
     free(a.s);

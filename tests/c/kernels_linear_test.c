@@ -10,6 +10,8 @@ static struct act act_new(int n_in, int n, uint64_t *seed) {
     size_t blocks = (size_t)n * n_in / PANEL_BLOCK, size = (size_t)n * n_in;
     struct act a = {.n_in = n_in,
                     .codes8 = calloc(size, 1),
+                    .low8 = calloc(size, 1),
+                    .wide = calloc(blocks + 1, 1),
                     .codes16 = calloc(size, 2),
                     .d = calloc(blocks + 1, 4),
                     .s = calloc(blocks + 1, 4),
@@ -27,6 +29,8 @@ static void act_quantize(struct act *a, int n, hl_precision precision) {
 static void act_free(struct act *a) {
     free((void *)a->f32);
     free(a->codes8);
+    free(a->low8);
+    free(a->wide);
     free(a->codes16);
     free(a->d);
     free(a->s);
@@ -239,6 +243,58 @@ TEST(a_block_of_zeros_or_of_numbers_too_small_to_matter_is_zero) {
     act_free(&a);
 }
 
+TEST(blocks_above_the_mean_of_a_row_have_wide_codes) {
+    uint64_t seed = 1;
+    struct act a = act_new(96, 1, &seed);
+    float *x = (float *)a.f32;
+    for (int j = 0; j < 96; j++) x[j] = j < 64 ? 1 : 0;
+    x[64] = 16256;
+    x[65] = 191;
+    x[66] = 192;
+    x[67] = -193;
+    act_quantize(&a, 1, HL_FAST);
+    EXPECT(a.wide[0] == 0 && a.wide[1] == 0 && a.wide[2] == 1);
+    EXPECT(a.d[2] == 1 && a.codes8[0] == 127);
+    EXPECT(a.codes8[64] == 127 && a.low8[64] == 0);
+    EXPECT(a.codes8[65] == 1 && a.low8[65] == 63);
+    EXPECT(a.codes8[66] == 2 && a.low8[66] == -64);
+    EXPECT(a.codes8[67] == -2 && a.low8[67] == 63);
+    EXPECT_EQ(a.codes16[66], 191); /* inside four columns 0 2 1 3 */
+    act_free(&a);
+}
+
+/* Columns whose codes are 16256, all weights the largest: no sum of the wide path may overflow. */
+TEST(wide_codes_give_exact_sums) {
+    const struct { uint32_t type; uint8_t bytes; int w; } cases[] = {
+        {TYPE_Q4_0, 0xff, 7}, {TYPE_Q4_1, 0xff, 15}, {TYPE_Q5_0, 0x00, -16}, {TYPE_Q5_1, 0xff, 31}, {TYPE_Q8_0, 0x80, -128},
+    };
+    const float codes[] = {16256, -16256, 64, -65, 63, -64, 8191, -8193};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (size_t k = 0; k < sizeof codes / sizeof codes[0]; k++) {
+            uint64_t seed = 0;
+            uint8_t rows[4 * 68];
+            const struct type_info *t = type_info(cases[i].type);
+            memset(rows, cases[i].bytes, sizeof rows);
+            for (int b = 0; b < 8; b++) { /* scales 1, offsets 0 */
+                uint16_t d = 0x3c00;
+                memcpy(rows + b * t->n_bytes, &d, 2);
+                if (cases[i].type == TYPE_Q4_1 || cases[i].type == TYPE_Q5_1) memset(rows + b * t->n_bytes + 2, 0, 2);
+            }
+            struct matrix m = matrix_of(cases[i].type, rows, 64, 4);
+            struct act a = act_new(64, 1, &seed);
+            for (int j = 0; j < 64; j++) ((float *)a.f32)[j] = j < 32 ? codes[k] : 0;
+            ((float *)a.f32)[0] = 16256;
+            act_quantize(&a, 1, HL_FAST);
+            float y[4], want = (float)cases[i].w * (31 * codes[k] + 16256);
+            linear_of(kernels_get(), &m, HL_FAST)(y, 4, m.data, 1, &a, 0, 1);
+            EXPECT(a.wide[0] == 1);
+            for (int r = 0; r < 4; r++) EXPECT(y[r] == want);
+            act_free(&a);
+            free((void *)m.data);
+        }
+    }
+}
+
 TEST(quantizing_gives_the_bits_of_the_scalar_kernel) {
     for (int p = 0; p < 2; p++) {
         uint64_t seed = 5;
@@ -254,6 +310,8 @@ TEST(quantizing_gives_the_bits_of_the_scalar_kernel) {
         }
         EXPECT_MEM(a.codes16, b.codes16, 640 * 2);
         EXPECT_MEM(a.codes8, b.codes8, 640);
+        EXPECT_MEM(a.low8, b.low8, 640);
+        EXPECT_MEM(a.wide, b.wide, 20);
         EXPECT_MEM(a.sum8, b.sum8, 20 * 4);
         for (int i = 0; i < 20; i++) {
             EXPECT(a.d[i] != a.d[i] ? b.d[i] != b.d[i] : a.d[i] == b.d[i]);

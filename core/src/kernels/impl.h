@@ -7,6 +7,14 @@
 /* Blocks of activations whose largest |x| is smaller are 0. */
 #define ACT_MIN 0x1p-87f
 
+/* Largest codes. */
+#define RANGE_NARROW 127.0f
+#define RANGE_WIDE 16256.0f
+#define RANGE_HIGH 32767.0f
+
+/* Bits of a wide code that are in low8. */
+enum { LOW_BITS = 7 };
+
 #define DECLARE_LINEAR(ISA)                                                                                            \
     linear_fn linear_f32__##ISA, linear_f16__##ISA, linear_bf16__##ISA;                                                \
     linear_fn linear_q4_0__##ISA, linear_q4_1__##ISA, linear_q5_0__##ISA, linear_q5_1__##ISA, linear_q8_0__##ISA;
@@ -32,12 +40,13 @@
     void f16_from_f32_row__##ISA(uint16_t *dst, const float *src, int n);                                              \
     void f32_from_q8_row__##ISA(float *dst, const unsigned char *src, int n);
 
+/* One for all builds. The mean of amax^2 over a row's blocks: those above are wide. */
+float wide_limit(const float *amax, int n_blocks);
+
 /* One for all builds: a step adds few rows to the cache. */
 void q8_from_f32_row__scalar(unsigned char *dst, const float *src, int n);
 
 DECLARE_LINEAR(scalar)
-linear_fn linear_q4_0__scalar_high, linear_q4_1__scalar_high, linear_q5_0__scalar_high, linear_q5_1__scalar_high,
-    linear_q8_0__scalar_high;
 DECLARE_MATH(scalar)
 
 /* Reads codes16, so one function serves both precisions. */

@@ -19,7 +19,7 @@
 
 static const struct kernels scalar = {
     .linear_fast = {FLOAT_SLOTS(scalar), CODE_SLOTS(scalar), [PANEL_Q8_0] = linear_q8_0__scalar},
-    .linear_high = {FLOAT_SLOTS(scalar), CODE_SLOTS(scalar_high), [PANEL_Q8_0] = linear_q8_0__scalar_high},
+    .linear_high = {FLOAT_SLOTS(scalar), CODE_SLOTS(scalar), [PANEL_Q8_0] = linear_q8_0__scalar},
     MATH_SLOTS(scalar),
 };
 

@@ -13,16 +13,20 @@
 
 /* Activations of n rows as matrices read them. Float panels read f32, the others codes. Block b of a row are columns 32 b .. 32 b + 31:
  *   x ~ d * code,  sum8 = 8 times the sum of the codes,  s = d * (float)(their sum)
- *   HL_FAST  codes are rounded to nearest even of x * (127 / amax), d = amax / 127, amax the block's largest |x|
- *   HL_HIGH  the same with 32767
+ *   codes are rounded to nearest even of x * (range / amax), d = amax / range, amax the block's largest |x|
+ *   HL_FAST  range 127, and 16256 = 127 * 128 for wide blocks: those whose amax^2 is above the mean of all the row's blocks. They
+ *            are about a fifth of all, and hold most of the error that 8 bits would make.
+ *   HL_HIGH  range 32767
  * A block whose amax is below 2^-87 is 0: smaller scales would multiply to subnormals, which processors are slow at. A block with
  * a NaN or an infinity has codes 0 and d = NaN or infinity, so that the outputs are NaN.
  * codes16 holds them as i16, inside each group of four columns in the order 0 2 1 3 (so that two i16 at a time meet the panels'
- * bytes); codes8 as i8 in order, only filled for HL_FAST. */
+ * bytes). For HL_FAST also as i8 in order: code = codes8, or in a wide block 128 * codes8 + low8, low8 in [-64, 63]. */
 struct act {
     int n_in;          /* columns; a multiple of 32 when codes are used */
     const float *f32;  /* [n][n_in] */
     int8_t *codes8;    /* [n][n_in] */
+    int8_t *low8;      /* [n][n_in]; only wide blocks are set */
+    uint8_t *wide;     /* [n][n_in / 32] 1 or 0; HL_FAST only */
     int16_t *codes16;  /* [n][n_in] */
     float *d, *s;      /* [n][n_in / 32] */
     int32_t *sum8;     /* [n][n_in / 32] */
@@ -42,7 +46,7 @@ struct kernels {
     linear_fn *linear_fast[PANEL_TYPES]; /* activations of HL_FAST; float panels: the same as linear_high */
     linear_fn *linear_high[PANEL_TYPES]; /* activations of HL_HIGH */
 
-    /* Fills row `row` of a's codes, d, s, sum8 from x [n_in]. */
+    /* Fills row `row` of a's codes, wide, d, s, sum8 from x [n_in]. */
     void (*quantize)(struct act *a, int row, const float *x, hl_precision precision);
 
     /* y[i] = (x[i] * scale) * w[i], scale = 1 / sqrt(sum(x^2) / n + eps), the sum in lane order. x, w, y: [n]; y may be x. */

@@ -36,7 +36,7 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, 
 
 /* Sums stay in i16 as long as they fit: a lane gets two products an addition. Codes to 15: 8 * 2 * 15 * 127 = 30480, a whole
  * block. Codes to 31: 4 * 2 * 31 * 127 = 31496, half a block. */
-INLINE v128_t dot(const v128_t *w, const int8_t *a, enum panel_type type) {
+INLINE v128_t dot8(const v128_t *w, const int8_t *a, enum panel_type type) {
     v128_t x = wasm_v128_load(a), y = wasm_v128_load(a + 16);
     v128_t sum = wasm_i16x8_add(PRODUCTS(0, x, 0), PRODUCTS(1, x, 1));
     sum = wasm_i16x8_add(wasm_i16x8_add(sum, PRODUCTS(2, x, 2)), PRODUCTS(3, x, 3));
@@ -46,9 +46,15 @@ INLINE v128_t dot(const v128_t *w, const int8_t *a, enum panel_type type) {
     return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(sum), wasm_i32x4_extadd_pairwise_i16x8(more));
 }
 
-LINEAR_CODES(q4_0__relaxed, PANEL_Q4_0, GROUPS, unpack, dot, codes8, constants)
-LINEAR_CODES(q4_1__relaxed, PANEL_Q4_1, GROUPS, unpack, dot, codes8, constants)
-LINEAR_CODES(q5_0__relaxed, PANEL_Q5_0, GROUPS, unpack, dot, codes8, constants)
-LINEAR_CODES(q5_1__relaxed, PANEL_Q5_1, GROUPS, unpack, dot, codes8, constants)
+INLINE v128_t dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
+    v128_t sum = dot8(w, a->codes8 + block * PANEL_BLOCK, type);
+    if (!a->wide[block]) return sum;
+    return wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot8(w, a->low8 + block * PANEL_BLOCK, type));
+}
+
+LINEAR_CODES(q4_0__relaxed, PANEL_Q4_0, GROUPS, unpack, dot, constants)
+LINEAR_CODES(q4_1__relaxed, PANEL_Q4_1, GROUPS, unpack, dot, constants)
+LINEAR_CODES(q5_0__relaxed, PANEL_Q5_0, GROUPS, unpack, dot, constants)
+LINEAR_CODES(q5_1__relaxed, PANEL_Q5_1, GROUPS, unpack, dot, constants)
 
 #endif

@@ -43,26 +43,26 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, 
     }
 }
 
-#define PRODUCTS(P, X, LANE) wasm_i32x4_dot_i16x8(wasm_i32x4_shuffle(X, X, LANE, LANE, LANE, LANE), w[P])
+#define PRODUCTS(P, X, LANE) wasm_i32x4_dot_i16x8(wasm_v128_load32_splat(a + 2 * (P)), w[P])
 
 /* Eight columns. */
 INLINE v128_t dot8(const v128_t *w, const int16_t *a) {
-    v128_t x = wasm_v128_load(a);
     v128_t sum = wasm_i32x4_add(PRODUCTS(0, x, 0), PRODUCTS(1, x, 1));
     return wasm_i32x4_add(wasm_i32x4_add(sum, PRODUCTS(2, x, 2)), PRODUCTS(3, x, 3));
 }
 
-INLINE v128_t dot(const v128_t *w, const int16_t *a, enum panel_type type) {
+INLINE v128_t dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
+    const int16_t *x = a->codes16 + block * PANEL_BLOCK;
     (void)type;
-    v128_t sum = wasm_i32x4_add(dot8(w, a), dot8(w + 4, a + 8));
-    return wasm_i32x4_add(wasm_i32x4_add(sum, dot8(w + 8, a + 16)), dot8(w + 12, a + 24));
+    v128_t sum = wasm_i32x4_add(dot8(w, x), dot8(w + 4, x + 8));
+    return wasm_i32x4_add(wasm_i32x4_add(sum, dot8(w + 8, x + 16)), dot8(w + 12, x + 24));
 }
 
-LINEAR_CODES(q4_0__simd128, PANEL_Q4_0, PAIRS, unpack, dot, codes16, constants)
-LINEAR_CODES(q4_1__simd128, PANEL_Q4_1, PAIRS, unpack, dot, codes16, constants)
-LINEAR_CODES(q5_0__simd128, PANEL_Q5_0, PAIRS, unpack, dot, codes16, constants)
-LINEAR_CODES(q5_1__simd128, PANEL_Q5_1, PAIRS, unpack, dot, codes16, constants)
-LINEAR_CODES(q8_0__simd128, PANEL_Q8_0, PAIRS, unpack, dot, codes16, constants)
+LINEAR_CODES(q4_0__simd128, PANEL_Q4_0, PAIRS, unpack, dot, constants)
+LINEAR_CODES(q4_1__simd128, PANEL_Q4_1, PAIRS, unpack, dot, constants)
+LINEAR_CODES(q5_0__simd128, PANEL_Q5_0, PAIRS, unpack, dot, constants)
+LINEAR_CODES(q5_1__simd128, PANEL_Q5_1, PAIRS, unpack, dot, constants)
+LINEAR_CODES(q8_0__simd128, PANEL_Q8_0, PAIRS, unpack, dot, constants)
 
 /* Activation rows that a float panel meets at once: four partial sums of each are in registers. */
 enum { FLOAT_COLUMNS = 3 };

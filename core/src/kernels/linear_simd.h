@@ -46,9 +46,9 @@ INLINE v128_t add_block(v128_t acc, v128_t sum, struct scales w, const float *d,
 
 /* Defines linear_NAME for panels of codes, given
  *     UNPACK(v128_t w[N], block, TYPE, k)     the weights of a block
- *     DOT(w, x, TYPE)                         i32x4 sums of a block, x at the codes of the activations (CODES: codes8, codes16)
+ *     DOT(w, a, at, TYPE)                     i32x4 sums of the products with block number `at` of the activations
  * The loops are functions of their own, which get pointers only: binaryen 120 fails when it evaluates a relaxed dot of constants. */
-#define LINEAR_CODES(NAME, TYPE, N, UNPACK, DOT, CODES, K)                                                             \
+#define LINEAR_CODES(NAME, TYPE, N, UNPACK, DOT, K)                                                                    \
     static __attribute__((noinline)) void gemv_##NAME(float *y, const unsigned char *block, const struct act *a, int col) { \
         int n_blocks = a->n_in / PANEL_BLOCK;                                                                          \
         size_t at = (size_t)col * n_blocks;                                                                            \
@@ -56,12 +56,10 @@ INLINE v128_t add_block(v128_t acc, v128_t sum, struct scales w, const float *d,
         const int32_t *sum8 = a->sum8 + at;                                                                            \
         struct linear_constants k = K();                                                                               \
         v128_t acc = wasm_f32x4_const_splat(0);                                                                        \
-        const __typeof__(*a->CODES) *x = a->CODES + (size_t)col * a->n_in;                                             \
         for (int b = 0; b < n_blocks; b++) {                                                                           \
             v128_t w[N];                                                                                               \
             UNPACK(w, block, TYPE, &k);                                                                                \
-            acc = add_block(acc, DOT(w, x, TYPE), load_scales(block, TYPE, &k), d++, s++, sum8++, TYPE);               \
-            x += PANEL_BLOCK;                                                                                          \
+            acc = add_block(acc, DOT(w, a, at + b, TYPE), load_scales(block, TYPE, &k), d++, s++, sum8++, TYPE);       \
             block += panel_block_bytes(TYPE);                                                                          \
         }                                                                                                              \
         wasm_v128_store(y, acc);                                                                                       \
@@ -80,10 +78,9 @@ INLINE v128_t add_block(v128_t acc, v128_t sum, struct scales w, const float *d,
             size_t at = (size_t)col0 * n_blocks + b;                                                                   \
             const float *d = a->d + at, *s = a->s + at;                                                                \
             const int32_t *sum8 = a->sum8 + at;                                                                        \
-            const __typeof__(*a->CODES) *x = a->CODES + (size_t)at * PANEL_BLOCK;                                      \
             _Pragma("clang loop unroll(disable)") for (int c = 0; c < n_cols; c++) {                                   \
-                acc[c] = add_block(acc[c], DOT(w, x, TYPE), scales, d, s, sum8, TYPE);                                 \
-                x += a->n_in;                                                                                          \
+                acc[c] = add_block(acc[c], DOT(w, a, at, TYPE), scales, d, s, sum8, TYPE);                             \
+                at += n_blocks;                                                                                        \
                 d += n_blocks;                                                                                         \
                 s += n_blocks;                                                                                         \
                 sum8 += n_blocks;                                                                                      \

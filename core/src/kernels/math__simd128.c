@@ -20,37 +20,67 @@ INLINE v128_t round_i32x4(v128_t x) {
     return wasm_i32x4_sub(wasm_f32x4_add(x, magic), magic);
 }
 
-/* Codes of one block: x times inverse. Returns their sum. codes8 may be NULL. x: [8] vectors; codes16, codes8: [32]. */
-INLINE int32_t store_codes(int16_t *codes16, int8_t *codes8, const v128_t *x, float inverse) {
-    v128_t scale = wasm_f32x4_splat(inverse), sum = wasm_i32x4_const_splat(0), pair[4];
+/* Codes of one block: x times inverse. Returns their sum. pair: [4] vectors of codes in order. x: [8] vectors; codes16: [32]. */
+INLINE int32_t store_codes(int16_t *codes16, v128_t *pair, const v128_t *x, float inverse) {
+    v128_t scale = wasm_f32x4_splat(inverse), sum = wasm_i32x4_const_splat(0);
     for (int i = 0; i < 4; i++) {
         v128_t low = round_i32x4(wasm_f32x4_mul(x[2 * i], scale)), high = round_i32x4(wasm_f32x4_mul(x[2 * i + 1], scale));
         sum = wasm_i32x4_add(sum, wasm_i32x4_add(low, high));
         pair[i] = wasm_i16x8_narrow_i32x4(low, high);
         wasm_v128_store(codes16 + 8 * i, wasm_i16x8_shuffle(pair[i], pair[i], 0, 2, 1, 3, 4, 6, 5, 7));
     }
-    if (codes8) {
-        wasm_v128_store(codes8, wasm_i8x16_narrow_i16x8(pair[0], pair[1]));
-        wasm_v128_store(codes8 + 16, wasm_i8x16_narrow_i16x8(pair[2], pair[3]));
-    }
     sum = wasm_i32x4_add(sum, wasm_i32x4_shuffle(sum, sum, 2, 3, 0, 1));
     return wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1);
 }
 
+/* pair: [4] vectors of i16; dst: [32]. */
+INLINE void store_i8(int8_t *dst, const v128_t *pair) {
+    wasm_v128_store(dst, wasm_i8x16_narrow_i16x8(pair[0], pair[1]));
+    wasm_v128_store(dst + 16, wasm_i8x16_narrow_i16x8(pair[2], pair[3]));
+}
+
+INLINE void store_wide(int8_t *high8, int8_t *low8, const v128_t *pair) {
+    v128_t high[4], low[4];
+    for (int i = 0; i < 4; i++) {
+        high[i] = wasm_i16x8_shr(wasm_i16x8_add(pair[i], wasm_i16x8_const_splat(1 << (LOW_BITS - 1))), LOW_BITS);
+        low[i] = wasm_i16x8_sub(pair[i], wasm_i16x8_shl(high[i], LOW_BITS));
+    }
+    store_i8(high8, high);
+    store_i8(low8, low);
+}
+
+INLINE void load_block(v128_t *v, const float *x) {
+    for (int i = 0; i < 8; i++) v[i] = wasm_v128_load(x + 4 * i);
+}
+
+INLINE void quantize_block(struct act *a, size_t block, const float *x, float amax, float range) {
+    v128_t v[8] = {0}, pair[4];
+    size_t at = block * PANEL_BLOCK;
+    float d = amax < ACT_MIN ? 0 : amax / range;
+    bool has_codes = amax >= ACT_MIN && amax <= FLT_MAX;
+    if (has_codes) load_block(v, x);
+    int32_t sum = store_codes(a->codes16 + at, pair, v, has_codes ? range / amax : 0);
+    if (range == RANGE_WIDE) store_wide(a->codes8 + at, a->low8 + at, pair);
+    else if (range == RANGE_NARROW) store_i8(a->codes8 + at, pair);
+    a->d[block] = d;
+    a->s[block] = d * (float)sum;
+    a->sum8[block] = 8 * sum;
+}
+
 void quantize__simd128(struct act *a, int row, const float *x, hl_precision precision) {
-    float range = precision == HL_FAST ? 127 : 32767;
-    v128_t zero[8] = {0};
-    for (int b = 0; b < a->n_in / PANEL_BLOCK; b++, x += PANEL_BLOCK) {
-        size_t block = (size_t)row * (a->n_in / PANEL_BLOCK) + b, at = block * PANEL_BLOCK;
+    int n = a->n_in / PANEL_BLOCK;
+    size_t at = (size_t)row * n;
+    float *amax = a->d + at;
+    for (int b = 0; b < n; b++) {
         v128_t v[8];
-        for (int i = 0; i < 8; i++) v[i] = wasm_v128_load(x + 4 * i);
-        float amax = block_amax(v), d = amax < ACT_MIN ? 0 : amax / range;
-        bool has_codes = amax >= ACT_MIN && amax <= FLT_MAX;
-        int32_t sum = store_codes(a->codes16 + at, precision == HL_FAST ? a->codes8 + at : NULL, has_codes ? v : zero,
-                                  has_codes ? range / amax : 0);
-        a->d[block] = d;
-        a->s[block] = d * (float)sum;
-        a->sum8[block] = 8 * sum;
+        load_block(v, x + b * PANEL_BLOCK);
+        amax[b] = block_amax(v);
+    }
+    float limit = wide_limit(amax, n);
+    for (int b = 0; b < n; b++) {
+        bool is_wide = precision == HL_FAST && amax[b] * amax[b] > limit;
+        if (precision == HL_FAST) a->wide[at + b] = is_wide;
+        quantize_block(a, at + b, x + b * PANEL_BLOCK, amax[b], precision == HL_HIGH ? RANGE_HIGH : is_wide ? RANGE_WIDE : RANGE_NARROW);
     }
 }
 

@@ -5,16 +5,10 @@
 #include "kernels/impl.h"
 
 /* Activation codes of one block, columns in order. codes: [32]. */
-static void act_codes(int16_t *codes, const struct act *a, int row, int b, bool high) {
+static void act_codes(int16_t *codes, const struct act *a, int row, int b) {
     size_t at = (size_t)row * a->n_in + (size_t)b * PANEL_BLOCK;
     static const int column[4] = {0, 2, 1, 3}; /* codes16's order inside four columns */
-    for (int j = 0; j < PANEL_BLOCK; j++) {
-        if (high) {
-            codes[j / 4 * 4 + column[j % 4]] = a->codes16[at + j];
-        } else {
-            codes[j] = a->codes8[at + j];
-        }
-    }
+    for (int j = 0; j < PANEL_BLOCK; j++) codes[j / 4 * 4 + column[j % 4]] = a->codes16[at + j];
 }
 
 static int32_t dot_codes(const int8_t *w, const int16_t *a) {
@@ -31,13 +25,13 @@ static float f16_at(const unsigned char *p) {
 
 /* Adds block b of row r of a panel to the outputs y[c * y_stride] of all columns. */
 static void add_block(float *y, size_t y_stride, enum panel_type t, const unsigned char *block, int r, int b,
-                      const struct act *a, int col0, int n_cols, bool high) {
+                      const struct act *a, int col0, int n_cols) {
     int8_t w[PANEL_BLOCK];
     panel_block_codes(w, t, block, r);
     float dw = f16_at(block + 2 * r), m = panel_has_m(t) ? f16_at(block + 8 + 2 * r) : 0;
     for (int c = 0; c < n_cols; c++) {
         int16_t codes[PANEL_BLOCK];
-        act_codes(codes, a, col0 + c, b, high);
+        act_codes(codes, a, col0 + c, b);
         size_t at = (size_t)(col0 + c) * (a->n_in / PANEL_BLOCK) + b;
         int32_t sum = dot_codes(w, codes) - panel_code_offset(t) / 8 * a->sum8[at];
         y[c * y_stride] += (dw * a->d[at]) * (float)sum;
@@ -46,12 +40,12 @@ static void add_block(float *y, size_t y_stride, enum panel_type t, const unsign
 }
 
 static void linear_codes(float *y, size_t y_stride, enum panel_type t, const unsigned char *panels, int n_panels,
-                         const struct act *a, int col0, int n_cols, bool high) {
+                         const struct act *a, int col0, int n_cols) {
     for (int c = 0; c < n_cols; c++) memset(y + c * y_stride, 0, (size_t)n_panels * PANEL_ROWS * sizeof *y);
     for (int p = 0; p < n_panels; p++) {
         for (int b = 0; b < a->n_in / PANEL_BLOCK; b++, panels += panel_block_bytes(t)) {
             for (int r = 0; r < PANEL_ROWS; r++) {
-                add_block(y + p * PANEL_ROWS + r, y_stride, t, panels, r, b, a, col0, n_cols, high);
+                add_block(y + p * PANEL_ROWS + r, y_stride, t, panels, r, b, a, col0, n_cols);
             }
         }
     }
@@ -83,21 +77,16 @@ static void linear_floats(float *y, size_t y_stride, enum panel_type t, const un
     }
 }
 
-#define LINEAR_CODES(NAME, TYPE, HIGH)                                                                                 \
+#define LINEAR_CODES(NAME, TYPE)                                                                                       \
     void NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,     \
               int n_cols) {                                                                                            \
-        linear_codes(y, y_stride, TYPE, panels, n_panels, a, col0, n_cols, HIGH);                                      \
+        linear_codes(y, y_stride, TYPE, panels, n_panels, a, col0, n_cols);                                      \
     }
-LINEAR_CODES(linear_q4_0__scalar, PANEL_Q4_0, false)
-LINEAR_CODES(linear_q4_1__scalar, PANEL_Q4_1, false)
-LINEAR_CODES(linear_q5_0__scalar, PANEL_Q5_0, false)
-LINEAR_CODES(linear_q5_1__scalar, PANEL_Q5_1, false)
-LINEAR_CODES(linear_q8_0__scalar, PANEL_Q8_0, false)
-LINEAR_CODES(linear_q4_0__scalar_high, PANEL_Q4_0, true)
-LINEAR_CODES(linear_q4_1__scalar_high, PANEL_Q4_1, true)
-LINEAR_CODES(linear_q5_0__scalar_high, PANEL_Q5_0, true)
-LINEAR_CODES(linear_q5_1__scalar_high, PANEL_Q5_1, true)
-LINEAR_CODES(linear_q8_0__scalar_high, PANEL_Q8_0, true)
+LINEAR_CODES(linear_q4_0__scalar, PANEL_Q4_0)
+LINEAR_CODES(linear_q4_1__scalar, PANEL_Q4_1)
+LINEAR_CODES(linear_q5_0__scalar, PANEL_Q5_0)
+LINEAR_CODES(linear_q5_1__scalar, PANEL_Q5_1)
+LINEAR_CODES(linear_q8_0__scalar, PANEL_Q8_0)
 
 #define LINEAR_FLOATS(NAME, TYPE)                                                                                      \
     void NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,     \

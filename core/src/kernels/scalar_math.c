@@ -16,23 +16,41 @@ static float block_amax(const float *x) {
     return f32_from_bits(amax);
 }
 
-void quantize__scalar(struct act *a, int row, const float *x, hl_precision precision) {
+float wide_limit(const float *amax, int n_blocks) {
+    float sum = 0;
+    for (int b = 0; b < n_blocks; b++) sum += amax[b] * amax[b];
+    return sum / (float)n_blocks;
+}
+
+static void quantize_block(struct act *a, size_t block, const float *x, float amax, float range) {
     static const int place[4] = {0, 2, 1, 3}; /* codes16's order inside four columns */
-    float range = precision == HL_FAST ? 127 : 32767;
-    for (int b = 0; b < a->n_in / PANEL_BLOCK; b++, x += PANEL_BLOCK) {
-        size_t block = (size_t)row * (a->n_in / PANEL_BLOCK) + b, at = block * PANEL_BLOCK;
-        float amax = block_amax(x);
-        bool has_codes = amax >= ACT_MIN && amax <= FLT_MAX;
-        int32_t sum = 0;
-        for (int j = 0; j < PANEL_BLOCK; j++) {
-            int32_t code = has_codes ? (int32_t)rintf(x[j] * (range / amax)) : 0;
-            sum += code;
-            a->codes16[at + j / 4 * 4 + place[j % 4]] = (int16_t)code;
-            if (precision == HL_FAST) a->codes8[at + j] = (int8_t)code;
-        }
-        a->d[block] = amax < ACT_MIN ? 0 : amax / range;
-        a->s[block] = a->d[block] * (float)sum;
-        a->sum8[block] = 8 * sum;
+    bool has_codes = amax >= ACT_MIN && amax <= FLT_MAX, is_wide = range == RANGE_WIDE;
+    size_t at = block * PANEL_BLOCK;
+    int32_t sum = 0;
+    for (int j = 0; j < PANEL_BLOCK; j++) {
+        int32_t code = has_codes ? (int32_t)rintf(x[j] * (range / amax)) : 0;
+        int32_t high = is_wide ? (code + (1 << (LOW_BITS - 1))) >> LOW_BITS : code;
+        sum += code;
+        a->codes16[at + j / 4 * 4 + place[j % 4]] = (int16_t)code;
+        if (range == RANGE_HIGH) continue;
+        a->codes8[at + j] = (int8_t)high;
+        if (is_wide) a->low8[at + j] = (int8_t)(code - high * (1 << LOW_BITS));
+    }
+    a->d[block] = amax < ACT_MIN ? 0 : amax / range;
+    a->s[block] = a->d[block] * (float)sum;
+    a->sum8[block] = 8 * sum;
+}
+
+void quantize__scalar(struct act *a, int row, const float *x, hl_precision precision) {
+    int n = a->n_in / PANEL_BLOCK;
+    size_t at = (size_t)row * n;
+    float *amax = a->d + at;
+    for (int b = 0; b < n; b++) amax[b] = block_amax(x + b * PANEL_BLOCK);
+    float limit = wide_limit(amax, n);
+    for (int b = 0; b < n; b++) {
+        bool is_wide = precision == HL_FAST && amax[b] * amax[b] > limit;
+        if (precision == HL_FAST) a->wide[at + b] = is_wide;
+        quantize_block(a, at + b, x + b * PANEL_BLOCK, amax[b], precision == HL_HIGH ? RANGE_HIGH : is_wide ? RANGE_WIDE : RANGE_NARROW);
     }
 }
 
