@@ -417,11 +417,11 @@ test('watch refuses layers that are not there, and what is not built in', async 
 test('dispose rejects what is under way and what comes later; twice is no error', async () => {
   const other = await load(path);
   const running = other.generate(tokens, { ...greedy, maxTokens: 400 });
-  const session = other.session();
+  const pending = assert.rejects(other.session(), { code: 'DISPOSED' });
   await other.dispose();
   await other.dispose();
   await assert.rejects(async () => running, { code: 'DISPOSED' });
-  await assert.rejects(session, { code: 'DISPOSED' });
+  await pending;
   await assert.rejects(other.tokenize('x'), { code: 'DISPOSED' });
   await assert.rejects(async () => other.generate('x'), { code: 'DISPOSED' });
 });

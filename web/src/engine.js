@@ -7,6 +7,7 @@ import { fromPlain, HeadlightError, toPlain } from './errors.js';
  * @property {(result: any) => void} resolve
  * @property {(error: unknown) => void} reject
  * @property {((event: string, data: any) => void) | undefined} onEvent
+ * @property {boolean} background does not keep the program running
  */
 
 /**
@@ -15,7 +16,7 @@ import { fromPlain, HeadlightError, toPlain } from './errors.js';
  * @property {Promise<any>} done rejects with the worker's error, DISPOSED or WORKER_LOST
  */
 
-/** @returns {{ post: (message: any, transfer?: any[]) => void, end: () => void, hold: (busy: boolean) => void, worker: any }} */
+/** @returns {{ post: (message: any, transfer?: any[]) => void, end: () => Promise<unknown>, hold: (busy: boolean) => void, worker: any }} */
 function startWorker() {
   if (isNode) {
     const { Worker: NodeWorker } = nodeModule('worker_threads');
@@ -26,7 +27,7 @@ function startWorker() {
     return {
       worker,
       post: (message, transfer) => worker.postMessage(message, transfer),
-      end: () => void worker.terminate(),
+      end: () => worker.terminate(),
       // A program ends by itself when nothing is asked of the engine any more.
       hold: (busy) => (busy ? worker.ref() : worker.unref()),
     };
@@ -35,7 +36,7 @@ function startWorker() {
   return {
     worker,
     post: (message, transfer) => worker.postMessage(message, transfer ?? []),
-    end: () => worker.terminate(),
+    end: async () => worker.terminate(),
     hold: () => {},
   };
 }
@@ -95,7 +96,12 @@ export class Engine {
   /** @param {number} id */
   settle(id) {
     this.pending.delete(id);
-    if (this.pending.size === 0) this.link.hold(false);
+    this.#hold();
+  }
+
+  /** A program stays while something is asked of the engine. */
+  #hold() {
+    this.link.hold([...this.pending.values()].some((p) => !p.background));
   }
 
   /**
@@ -112,8 +118,8 @@ export class Engine {
         reject(this.ended);
         return;
       }
-      this.pending.set(id, { resolve, reject, onEvent });
-      if (!background) this.link.hold(true);
+      this.pending.set(id, { resolve, reject, onEvent, background: background ?? false });
+      this.#hold();
       try {
         this.link.post({ id, method, args });
       } catch (cause) {
@@ -184,13 +190,15 @@ export class Engine {
   /**
    * Ends the worker, and with it all memory and threads.
    * @param {HeadlightError | DOMException} reason what pending and later calls reject with
+   * @returns {Promise<void>} when it is gone
    */
-  end(reason) {
+  async end(reason) {
     if (this.ended) return;
     this.ended = /** @type {HeadlightError} */ (reason);
-    this.link.end();
+    const gone = this.link.end();
     const open = [...this.pending.values()];
     this.pending.clear();
     for (const { reject } of open) reject(reason);
+    await gone;
   }
 }

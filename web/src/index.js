@@ -121,7 +121,7 @@ export async function load(source, options = {}) {
   const { spec, pieces } = describeSource(source, options.headers);
   const iterator = pieces?.[Symbol.asyncIterator]();
   const engine = new Engine();
-  const stop = () => engine.end(/** @type {any} */ (abortError('load')));
+  const stop = () => void engine.end(/** @type {any} */ (abortError('load')));
   signal?.addEventListener('abort', stop);
   try {
     const call = engine.call(
@@ -136,7 +136,7 @@ export async function load(source, options = {}) {
     );
     return new Model(engine, await call.done);
   } catch (error) {
-    engine.end(/** @type {any} */ (error));
+    await engine.end(/** @type {any} */ (error));
     throw error;
   } finally {
     signal?.removeEventListener('abort', stop);

@@ -420,6 +420,6 @@ export class Model {
    * @returns {Promise<void>}
    */
   async dispose() {
-    this.#engine.end(new HeadlightError('DISPOSED', 'The model was disposed'));
+    await this.#engine.end(new HeadlightError('DISPOSED', 'The model was disposed'));
   }
 }

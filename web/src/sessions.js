@@ -8,6 +8,7 @@ import { yieldTurn } from './env.js';
  * @typedef {object} Watcher
  * @property {number[]} layers whose attention is wanted
  * @property {(step: import('./types.js').Step, transfer: ArrayBuffer[]) => Promise<void>} tell resolves when there is room for more
+ * @property {() => void} closed the session has ended
  */
 
 /** The worker's half of a session: a core session, who watches it, and an order of calls. */
@@ -162,6 +163,7 @@ export class WorkerSession {
 
   close() {
     this.closed = true;
+    for (const watcher of this.watchers) watcher.closed();
     this.inner.free();
   }
 }

@@ -217,9 +217,12 @@ const methods = {
 
   async watch({ session, attention }, request) {
     const s = sessionOf(session);
-    const end = s.watch({ layers: attention, tell: (step, transfer) => request.say('step', step, transfer) });
-    await new Promise((resolve) => request.signal.addEventListener('abort', resolve));
-    end();
+    await new Promise((resolve) => {
+      const tell = (/** @type {import('./types.js').Step} */ step, /** @type {ArrayBuffer[]} */ transfer) =>
+        request.say('step', step, transfer);
+      const end = s.watch({ layers: attention, tell, closed: () => resolve(undefined) });
+      request.signal.addEventListener('abort', () => resolve(end()));
+    });
   },
 
   async generate({ session, prompt, messages, options }, request) {
