@@ -32,16 +32,15 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, 
 
 /* The products of four columns. The instruction gives the same on every machine since the weights' codes, its second operand,
  * are 0 .. 127. */
-#define PRODUCTS(G, X, LANE) wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_i32x4_shuffle(X, X, LANE, LANE, LANE, LANE), w[G])
+#define PRODUCTS(G) wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_v128_load32_splat(a + 4 * (G)), w[G])
 
 /* Sums stay in i16 as long as they fit: a lane gets two products an addition. Codes to 15: 8 * 2 * 15 * 127 = 30480, a whole
  * block. Codes to 31: 4 * 2 * 31 * 127 = 31496, half a block. */
 INLINE v128_t dot8(const v128_t *w, const int8_t *a, enum panel_type type) {
-    v128_t x = wasm_v128_load(a), y = wasm_v128_load(a + 16);
-    v128_t sum = wasm_i16x8_add(PRODUCTS(0, x, 0), PRODUCTS(1, x, 1));
-    sum = wasm_i16x8_add(wasm_i16x8_add(sum, PRODUCTS(2, x, 2)), PRODUCTS(3, x, 3));
-    v128_t more = wasm_i16x8_add(PRODUCTS(4, y, 0), PRODUCTS(5, y, 1));
-    more = wasm_i16x8_add(wasm_i16x8_add(more, PRODUCTS(6, y, 2)), PRODUCTS(7, y, 3));
+    v128_t sum = wasm_i16x8_add(PRODUCTS(0), PRODUCTS(1));
+    sum = wasm_i16x8_add(wasm_i16x8_add(sum, PRODUCTS(2)), PRODUCTS(3));
+    v128_t more = wasm_i16x8_add(PRODUCTS(4), PRODUCTS(5));
+    more = wasm_i16x8_add(wasm_i16x8_add(more, PRODUCTS(6)), PRODUCTS(7));
     if (!panel_has_high(type)) return wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(sum, more));
     return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(sum), wasm_i32x4_extadd_pairwise_i16x8(more));
 }

@@ -43,12 +43,13 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, 
     }
 }
 
-#define PRODUCTS(P, X, LANE) wasm_i32x4_dot_i16x8(wasm_v128_load32_splat(a + 2 * (P)), w[P])
+/* Activations come by broadcasting loads: shuffles would compete with the products for the same execution units. */
+#define PRODUCTS(P) wasm_i32x4_dot_i16x8(wasm_v128_load32_splat(a + 2 * (P)), w[P])
 
 /* Eight columns. */
 INLINE v128_t dot8(const v128_t *w, const int16_t *a) {
-    v128_t sum = wasm_i32x4_add(PRODUCTS(0, x, 0), PRODUCTS(1, x, 1));
-    return wasm_i32x4_add(wasm_i32x4_add(sum, PRODUCTS(2, x, 2)), PRODUCTS(3, x, 3));
+    v128_t sum = wasm_i32x4_add(PRODUCTS(0), PRODUCTS(1));
+    return wasm_i32x4_add(wasm_i32x4_add(sum, PRODUCTS(2)), PRODUCTS(3));
 }
 
 INLINE v128_t dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
