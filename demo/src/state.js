@@ -41,9 +41,12 @@ export function initialState() {
   };
 }
 
-/** @returns {import('./types.js').Settings} */
+/**
+ * Temperature and top-p as SmolLM2's makers use them.
+ * @returns {import('./types.js').Settings}
+ */
 export function defaultSettings() {
-  return { system: '', temperature: 0.7, topP: 0.95, seed: '', maxTokens: 512 };
+  return { system: '', temperature: 0.2, topP: 0.9, seed: '', maxTokens: 512 };
 }
 
 /** Between two drawings while text streams, in milliseconds: the page shares its cores with the engine. */
