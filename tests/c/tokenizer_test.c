@@ -342,6 +342,27 @@ TEST(user_defined_pieces_match_longest_first_and_control_pieces_never_as_text) {
     tokenizer_free(t);
 }
 
+TEST(pieces_may_hold_spaces_between_letters) {
+    static const struct piece pieces[] = {
+        {"a", -1, TOKEN_NORMAL},
+        {"b", -1, TOKEN_NORMAL},
+        {"\xe2\x96\x81", -1, TOKEN_NORMAL},
+        {"\xe2\x96\x81\x62", -3, TOKEN_NORMAL},
+        {"a\xe2\x96\x81", -2, TOKEN_NORMAL},
+        {"a\xe2\x96\x81\x62", -4, TOKEN_NORMAL},
+    };
+    struct mem mem = {0};
+    struct builder b = {0};
+    struct tokenizer *t;
+    uint8_t off = 0;
+    add_pieces(&b, "llama", pieces, 6, 6);
+    add_value(&b, "tokenizer.ggml.add_space_prefix", HL_META_BOOL, &off, 1);
+    REQUIRE(build(&t, &mem, &b) == HL_OK);
+    expect_pieces(t, "a b", (const int32_t[]){5, -1});
+    expect_pieces(t, "b a b b", (const int32_t[]){1, 2, 5, 3, -1});
+    tokenizer_free(t);
+}
+
 TEST(characters_without_piece_and_byte_tokens_are_unknown) {
     struct mem mem = {0};
     struct tokenizer *t = new_small_spm(&mem, false);
