@@ -331,7 +331,7 @@ test('calls of one session run in order, those of two in turn', async () => {
   const first = model.generate(tokens, { ...greedy, maxTokens: 5, session: a });
   const fed = a.feed([1]);
   const [result] = await Promise.all([first, fed]);
-  assert.equal(result.tokens.length, 5);
+  assert.deepEqual(Array.from(result.tokens), golden('llama_gqa').greedy.slice(0, 5));
   assert.equal(a.length, tokens.length + 4 + 1);
   await a.dispose();
   await b.dispose();
