@@ -5,12 +5,18 @@ import { basename } from 'node:path';
 import { startSpinner } from './busy.js';
 import { peakResident, processCpuMs } from './machine.js';
 import { emptySeries, isOurs, measureRates, openHost, playRounds, promptFor, withRunners } from './race.js';
+import { betterPeer } from './report.js';
 
 /** @typedef {import('./race.js').Bench} Bench */
 /** @typedef {import('./race.js').Entrant} Entrant */
 /** @typedef {import('./race.js').Model} Model */
 /** @typedef {import('./report.js').Figure} Figure */
 /** @typedef {import('./report.js').Asked} Asked */
+
+/** @param {Entrant[]} entrants @param {number} threads */
+function setting([{ where }], threads) {
+  return `${where === 'node' ? 'Node' : 'Chromium'}, ${threads} thread${threads > 1 ? 's' : ''}`;
+}
 
 /** @param {number} ms */
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -22,8 +28,7 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
  * @returns {Promise<Figure[]>}
  */
 export async function rates(bench, entrants, model, { id, threads, rounds, asked }) {
-  const where = entrants[0].where === 'node' ? 'Node' : 'Chromium';
-  const title = `${model.name}, ${where}, ${threads} thread${threads > 1 ? 's' : ''}`;
+  const title = `${model.name}, ${setting(entrants, threads)}`;
   return withRunners(bench, entrants, model, { threads, context: 512 }, async (runners) => {
     const prompt = await promptFor(runners, 280);
     const { prefill, decode } = await measureRates(bench, runners, {
@@ -41,7 +46,8 @@ export async function rates(bench, entrants, model, { id, threads, rounds, asked
 }
 
 /**
- * Decode with a long context. The cache is filled once for each length; rounds then go on from what is cached.
+ * Decode with a long context. The cache is filled once for each length; rounds then go on from what is cached. To the next
+ * length goes the better peer alone: filling is most of the time.
  * @param {Bench} bench @param {Entrant[]} entrants @param {Model} model
  * @param {{ id: string, threads: number, rounds: number, lengths: number[], cache?: string, asked?: Asked[] }} options asked:
  *   of the longest
@@ -49,36 +55,44 @@ export async function rates(bench, entrants, model, { id, threads, rounds, asked
  */
 export async function decodeAt(bench, entrants, model, options) {
   const { id, threads, rounds, lengths, cache = 'f16', asked } = options;
-  const tokens = 33;
-  const context = Math.max(...lengths) + 64;
-  const where = entrants[0].where === 'node' ? 'Node' : 'Chromium';
-  return withRunners(bench, entrants, model, { threads, context }, async (runners) => {
+  const longest = Math.max(...lengths);
+  return withRunners(bench, entrants, model, { threads, context: longest + 64 }, async (opened) => {
+    let runners = opened;
     /** @type {Figure[]} */
     const figures = [];
     for (const length of lengths) {
-      const prompt = await promptFor(runners, length);
-      const series = emptySeries(entrants);
-      for (const { entrant, run } of runners) {
-        bench.log(`${entrant.name}: filling the cache up to ${length} positions`);
-        await run({ ...prompt, tokens: 2, reuse: true });
-      }
-      await playRounds(bench, runners, rounds, async ({ entrant, run }, i) => {
-        const timing = await run({ ...prompt, tokens, reuse: true, limitMs: 20_000 });
-        series[i].values.push((1000 * timing.decoded) / timing.decodeMs);
-        bench.log(`${entrant.name} at ${length}: ${series[i].values.at(-1)?.toFixed(1)} tok/s`);
-      });
-      const last = length === Math.max(...lengths);
-      figures.push({
+      const series = await decodeRates(bench, runners, length, rounds);
+      /** @type {Figure} */
+      const figure = {
         id: `${id}/${length}`,
-        title: `decode at ${length} positions, ${cache} cache, ${model.name}, ${where}, ${threads} threads`,
+        title: `decode at ${length} positions, ${cache} cache, ${model.name}, ${setting(entrants, threads)}`,
         unit: 'tok/s',
         higher: true,
         series,
-        asked: last ? asked : undefined,
-      });
+        asked: length === longest ? asked : undefined,
+      };
+      figures.push(figure);
+      const better = betterPeer(figure)?.name;
+      runners = runners.filter(({ entrant }) => isOurs(entrant) || entrant.name === better);
     }
     return figures;
   });
+}
+
+/** @param {Bench} bench @param {import('./race.js').Runner[]} runners @param {number} length @param {number} rounds */
+async function decodeRates(bench, runners, length, rounds) {
+  const prompt = await promptFor(runners, length);
+  const series = emptySeries(runners.map(({ entrant }) => entrant));
+  for (const { entrant, run } of runners) {
+    bench.log(`${entrant.name}: filling the cache up to ${length} positions`);
+    await run({ ...prompt, tokens: 2, reuse: true });
+  }
+  await playRounds(bench, runners, rounds, async ({ entrant, run }, i) => {
+    const timing = await run({ ...prompt, tokens: 33, reuse: true, limitMs: 20_000 });
+    series[i].values.push((1000 * timing.decoded) / timing.decodeMs);
+    bench.log(`${entrant.name} at ${length}: ${series[i].values.at(-1)?.toFixed(1)} tok/s`);
+  });
+  return series;
 }
 
 /**
@@ -105,8 +119,7 @@ export async function busyNeighbour(bench, entrants, model, { id, threads, round
       series[i].values.push((100 * beside) / alone);
       bench.log(`${entrant.name} keeps ${series[i].values.at(-1)?.toFixed(0)} % beside a busy process`);
     });
-    const where = entrants[0].where === 'node' ? 'Node' : 'Chromium';
-    const title = `decode kept beside a busy process, ${where}, ${threads} threads`;
+    const title = `decode kept beside a busy process, ${setting(entrants, threads)}`;
     return [{ id, title, unit: '%', higher: true, series, asked }];
   });
 }
@@ -142,7 +155,7 @@ export async function firstToken(bench, entrants, model, { id, threads, rounds, 
       await host.close();
     }
   }
-  const title = `opened file to first token, ${model.name}, Chromium, ${threads} threads`;
+  const title = `opened file to first token, ${model.name}, ${setting(entrants, threads)}`;
   const what = 'fetched before the first token, without the model';
   return [
     { id, title, unit: 'ms', higher: false, series: times, asked },
@@ -164,20 +177,17 @@ const sum = (values) => values.reduce((total, value) => total + value, 0);
 /**
  * Memory after loading and a short run, and the CPU time of a page that is left alone.
  * @param {Bench} bench @param {Entrant[]} entrants @param {Model} model
- * @param {{ id: string, threads: number, askedIdle?: Asked[], askedPeak?: Asked[] }} options
+ * @param {{ id: string, threads: number, askedIdle?: Asked[], askedPeak?: Asked[], askedPacked?: Asked[] }} options
  * @returns {Promise<Figure[]>}
  */
-export async function atRest(bench, entrants, model, { id, threads, askedIdle, askedPeak }) {
-  const linear = emptySeries(entrants);
-  const resident = emptySeries(entrants);
-  const idle = emptySeries(entrants);
-  const share = emptySeries(entrants.filter(isOurs));
+export async function atRest(bench, entrants, model, options) {
+  const { id, threads, askedIdle, askedPeak, askedPacked } = options;
+  const [idle, linear, resident] = [emptySeries(entrants), emptySeries(entrants), emptySeries(entrants)];
+  const [peak, packed] = [emptySeries(entrants.filter(isOurs)), emptySeries(entrants.filter(isOurs))];
   for (const [i, entrant] of entrants.entries()) {
     await withRunners(bench, [entrant], model, { threads, context: 512 }, async (runners) => {
       const [{ host, run, says }] = runners;
-      const prompt =
-        entrant.peer === 'wllama3' ? { text: 'The lamp at the bow', ids: [] } : await promptFor(runners, 16);
-      await run({ ...prompt, tokens: 16 });
+      await run({ ...(await promptFor(runners, 16)), tokens: 16 });
       await sleep(2000);
       const before = processCpuMs(host.pid);
       await sleep(10_000);
@@ -185,43 +195,56 @@ export async function atRest(bench, entrants, model, { id, threads, askedIdle, a
       resident[i].values.push(peakResident(host.pid));
       const memory = await host.call('memory');
       linear[i].values.push(memory?.wasm ?? (await host.linearMemory()));
-      if (memory) share[i]?.values.push(memory.peak / says.packedBytes);
+      if (memory && model.largestTensor) {
+        bench.says[entrant.name].memory = memory;
+        peak[i].values.push(memory.wasm / (says.packedBytes + model.largestTensor + memory.cache));
+        packed[i].values.push(says.packedBytes / says.fileBytes);
+      }
       bench.log(`${entrant.name}: idle ${idle[i].values[0].toFixed(1)} ms in 10 s`);
     });
   }
-  const where = entrants[0].where === 'node' ? 'Node' : 'Chromium';
-  const known = linear.filter(({ values }) => values[0] > 0);
+  const where = setting(entrants, threads);
+  const seen = linear.filter(({ values }) => values[0] > 0);
+  const less = { higher: false };
   /** @type {Figure[]} */
   const figures = [
     {
+      ...less,
       id: `${id}/idle`,
       title: `CPU time in 10 s, idle, ${where}`,
       unit: 'ms',
-      higher: false,
       series: idle,
       asked: askedIdle,
     },
     {
+      ...less,
       id: `${id}/linear`,
       title: `linear memory, ${model.name}, ${where}`,
       unit: 'bytes',
-      higher: false,
-      series: known,
+      series: seen,
     },
     {
+      ...less,
+      id: `${id}/peak`,
+      title: `linear memory / (packed weights + largest tensor + cache), ${where}`,
+      unit: 'x',
+      series: peak,
+      asked: askedPeak,
+    },
+    {
+      ...less,
+      id: `${id}/packed`,
+      title: `packed weights / file, ${model.name}`,
+      unit: 'x',
+      series: packed,
+      asked: askedPacked,
+    },
+    {
+      ...less,
       id: `${id}/resident`,
       title: `peak resident memory of the process, ${model.name}, ${where}`,
       unit: 'bytes',
-      higher: false,
       series: resident,
-    },
-    {
-      id: `${id}/peak`,
-      title: 'peak of allocated memory / packed weights',
-      unit: 'x',
-      higher: false,
-      series: share,
-      asked: askedPeak,
     },
   ];
   return figures.filter(({ series }) => series.length);

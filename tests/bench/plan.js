@@ -55,7 +55,7 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
       measure.rates(bench, [relaxed, wllama2, simd, wllama3, ...(quick ? [] : [high])], smollm2, {
         id: 'chromium/smollm2-q4_1',
         threads,
-        rounds: times(quick ? 3 : 7),
+        rounds: times(quick ? 3 : 5),
         asked: { decode: atLeast(4, 2), prefill: atLeast(7, 4) },
       }),
 
@@ -71,7 +71,7 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
       measure.rates(bench, [relaxed, wllama2, simd, wllama3, single], smollm2, {
         id: 'chromium/smollm2-q4_1/1-thread',
         threads: 1,
-        rounds: times(3),
+        rounds: times(2),
       }),
 
     async types(bench) {
@@ -83,7 +83,7 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
           ['chromium', inBrowser],
           ['node', side],
         ])) {
-          const options = { id: `${where}/${id}`, threads, rounds: times(3) };
+          const options = { id: `${where}/${id}`, threads, rounds: times(2) };
           figures.push(...(await measure.rates(bench, [...entrants], model, options)));
         }
       }
@@ -108,7 +108,7 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
     },
 
     async context(bench) {
-      const options = { threads, rounds: times(5), lengths: [128, 1024, 4000] };
+      const options = { threads, rounds: times(3), lengths: [128, 1024, 4000] };
       return [
         ...(await measure.decodeAt(bench, inBrowser, smollm2, {
           ...options,
@@ -153,6 +153,7 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
         threads,
         askedIdle: [{ series: fast, most: 20 }],
         askedPeak: [{ series: fast, most: 1.1 }],
+        askedPacked: [{ series: fast, most: 1.2 }],
       };
       return [
         ...(await measure.atRest(bench, inBrowser, smollm2, { ...options, id: 'chromium' })),

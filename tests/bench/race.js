@@ -15,6 +15,7 @@ import { makePrompt } from './prompts.js';
  * @property {string} path
  * @property {string} url of the same file on the bench's server
  * @property {string} sha256
+ * @property {number} [largestTensor] bytes of it in the file, where known
  *
  * @typedef {object} Bench what a run shares
  * @property {() => Promise<import('./hosts.js').Host>} openPage
@@ -96,7 +97,10 @@ export async function withRunners(bench, entrants, model, options, work) {
 /** A prompt in the words of the first engine that has a tokenizer to ask.
  * @param {Runner[]} runners @param {number} n tokens */
 export async function promptFor(runners, n) {
-  const able = runners.find(({ entrant }) => entrant.peer !== 'wllama3') ?? runners[0];
+  const able = runners.find(({ entrant }) => entrant.peer !== 'wllama3');
+  // Without any, about so many words: wllama 3 alone is given text.
+  if (!able)
+    return { text: (await makePrompt(async (text) => text.split(' ').map(Number), n)).text, ids: [] };
   return makePrompt((text) => able.host.call('tokenize', text), n);
 }
 

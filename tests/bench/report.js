@@ -70,9 +70,10 @@ export function rowsOf(figure) {
         name: ours.name,
         value: formatValue(value, figure.unit) + spread,
         peer: peer ? `${peer.name} ${formatValue(median(peer.values), figure.unit)}` : '',
-        ratio: ratio
-          ? `${ratio.median.toFixed(2)} x (${ratio.low.toFixed(2)} - ${ratio.high.toFixed(2)})`
-          : '',
+        ratio:
+          ratio && Number.isFinite(ratio.median)
+            ? `${ratio.median.toFixed(2)} x (${ratio.low.toFixed(2)} - ${ratio.high.toFixed(2)})`
+            : '',
         ...verdict(asked, value, ratio?.median, figure.unit),
       };
     });
