@@ -21,7 +21,8 @@ const escape = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').repla
 /** @param {Figure} figure @param {number} top @returns {{ svg: string, height: number }} */
 function panel(figure, top) {
   const series = figure.series.filter(({ values }) => values.length);
-  const most = Math.max(...series.map(({ values }) => median(values)));
+  series.sort((a, b) => median(b.values) - median(a.values));
+  const most = median(series[0].values);
   const bars = series.map(({ name, ours, values }, i) => {
     const value = median(values);
     const y = top + 24 + i * bar.step;

@@ -29,9 +29,8 @@ const [begin, end] = ['<!-- bench: begin -->', '<!-- bench: end -->'];
 
 /** One sentence on where and when. @param {Result} result */
 function origin({ machine, date, versions, quotable }) {
-  const flags = machine.flags.join(' ');
   const loaded = quotable ? '' : ' NOT QUOTABLE: the machine was loaded.';
-  return `${machine.cpu}, ${machine.cores} cores (${flags}), Chromium ${versions.chromium}, ${date}.${loaded}`;
+  return `${machine.cpu}, ${machine.cores} cores, Chromium ${versions.chromium}, Node ${versions.node}, ${date}.${loaded}`;
 }
 
 /** @param {Result} result */
@@ -71,7 +70,8 @@ export function saveResult(result, root, whole) {
     if (official) mkdirSync(`${root}docs/images`, { recursive: true });
     write(official ? `${root}docs/images/bench.svg` : `${folder}/bench.svg`, chart);
   }
-  const table = `${origin(result)}\n\n${markdownTable(result.figures)}\n`;
+  const about = `${origin(result)} CPU flags: ${result.machine.flags.join(' ')}. Build ${result.versions.buildId}.`;
+  const table = `${about}\n\n${markdownTable(result.figures)}\n`;
   const document = `${root}docs/performance.md`;
   if (official && existsSync(document)) write(document, replaceTable(readFileSync(document, 'utf8'), table));
   else write(`${folder}/bench.md`, table);
