@@ -10,11 +10,15 @@ export const KV_TYPES = ['f32', 'f16', 'q8_0'];
 const KINDS = /** @type {const} */ (['MHA', 'GQA', 'MQA', 'MLA']);
 /**
  * @typedef {'embd' | 'attn_norm' | 'q' | 'k' | 'v' | 'attn_prob' | 'attn_out' | 'ffn_norm' | 'ffn_out' | 'layer_out' |
- *   'final_norm' | 'logits' | 'router'} Tap
+ *   'final_norm' | 'logits' | 'router' | 'score_latent' | 'score_rope'} Tap
  */
 /** In the order of hl_tap. */
-const TAPS =
-  'embd attn_norm q k v attn_prob attn_out ffn_norm ffn_out layer_out final_norm logits router'.split(' ');
+const TAPS = (
+  'embd attn_norm q k v attn_prob attn_out ffn_norm ffn_out layer_out final_norm logits router ' +
+  'score_latent score_rope'
+).split(' ');
+/** How latent attention is evaluated, in the order of hl_mla. */
+export const MLA_WAYS = ['auto', 'absorbed', 'expanded'];
 /** Flags of hl_tokenize and hl_detokenizer_new. */
 export const SPECIAL = 1;
 export const BOS = 2;
@@ -484,6 +488,11 @@ export class CoreSession {
   /** @param {number} n positions to keep */
   rewind(n) {
     this.core.check(this.core.module._hl_session_rewind(this.pointer, n));
+  }
+
+  /** @param {string} way one of MLA_WAYS, for what is fed from now on */
+  setMla(way) {
+    this.core.check(this.core.module._hl_session_set_mla(this.pointer, MLA_WAYS.indexOf(way)));
   }
 
   /**

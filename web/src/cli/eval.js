@@ -1,6 +1,6 @@
 import { HeadlightError } from '../errors.js';
 import { contextOf } from '../loader.js';
-import { BOS, CHUNK, SPECIAL } from '../wasm.js';
+import { BOS, CHUNK, MLA_WAYS, SPECIAL } from '../wasm.js';
 import { oneModel, parseArgs, UsageError } from './args.js';
 import { openModel } from './core.js';
 import { f32, f32s, readIds, serveLines } from './json.js';
@@ -40,7 +40,7 @@ export async function evalCommand(argv) {
   checkChoice(options.kv, ['f32', 'f16', 'q8_0'], 'kv');
   checkChoice(options.precision, ['fast', 'high'], 'precision');
   checkChoice(options.variant, ['relaxed', 'simd', 'single'], 'variant');
-  checkChoice(options.mla, ['auto', 'absorbed', 'expanded'], 'mla');
+  checkChoice(options.mla, MLA_WAYS, 'mla');
   if (options.chunk === 0 || options.threads === 0)
     throw new UsageError('--chunk and --threads are at least 1');
   const core = await openModel(model, options);
@@ -75,6 +75,7 @@ class Evaluation {
       options.ctx ?? Math.max(contextOf(this.info, undefined), wanted),
       options.kv ?? 'f16',
     );
+    this.session.setMla(options.mla ?? 'auto');
     // Taps hold the last chunk only; without taps the core cuts by itself.
     this.chunk = Math.min(options.chunk ?? CHUNK, CHUNK);
     /** @type {Record<string, any>} */
@@ -82,6 +83,7 @@ class Evaluation {
     if (input.logits) this.out.logits = [];
     if (this.top > 0) this.out.top = [];
     if (this.layers.length > 0) this.out.attention = {};
+    if (input.router) this.out.router = {};
   }
 
   #readTokens() {
@@ -138,6 +140,7 @@ class Evaluation {
       for (let at = 0; at < this.tokens.length; at += this.chunk) {
         this.session.feed(this.tokens.subarray(at, at + this.chunk));
         this.#takeAttention(at);
+        if (this.input.router) this.#takeRouter();
         if (this.all) this.#takeAll();
       }
       this.#takeLast();
@@ -178,6 +181,20 @@ class Evaluation {
     }
   }
 
+  /** Of every position of the chunk, the chosen experts, best first, and their weights. */
+  #takeRouter() {
+    for (let layer = 0; layer < this.info.nLayer; layer++) {
+      const map = this.session.read('router', layer);
+      if (!map) continue;
+      const taken = (this.out.router[layer] ??= { experts: [], weights: [] });
+      for (let r = 0; r < map.rows; r++) {
+        const row = f32s(map.data.subarray(r * map.cols, (r + 1) * map.cols));
+        taken.experts.push(row.filter((_, i) => i % 2 === 0));
+        taken.weights.push(row.filter((_, i) => i % 2 === 1));
+      }
+    }
+  }
+
   /** Logits of every position of the chunk. */
   #takeAll() {
     const map = this.session.read('logits');
@@ -199,20 +216,13 @@ class Evaluation {
   }
 
   #takeLast() {
-    const { input, session, out, info } = this;
+    const { input, session, out } = this;
     if (!this.all) {
       const logits = session.logits();
       if (input.logits) out.logits = f32s(logits);
       if (this.top > 0) out.top = this.#best(logits);
     }
     if (input.hidden) out.hidden = this.#hidden();
-    if (input.router) {
-      out.router = {};
-      for (let layer = 0; layer < info.nLayer; layer++) {
-        const chosen = session.read('router', layer);
-        if (chosen) out.router[layer] = f32s(chosen.data);
-      }
-    }
   }
 
   #hidden() {

@@ -9,7 +9,8 @@ const TOPICS = {
     JSON lines. In: "tokens" (ids) or "text"; "positions": "last" (default) or "all"; and any of "logits": true,
     "top": k, "attention": [layers], "hidden": true, "router": true, "greedy": n.
     Out: "tokens", "logits", "top" ([id, natural-log probability]; for "all" a list for each position),
-    "attention" ({layer: [head][row][column]}), "hidden" (of the last token), "greedy" (ids).
+    "attention" ({layer: [head][row][column]}), "hidden" (of the last token), "router"
+    ({layer: {"experts": [position][k], "weights": [position][k]}}), "greedy" (ids).
     Each line is a new context. --chunk feeds n tokens at a time, at most 64.`,
   tokenize: `headlight tokenize MODEL --json
     JSON lines. In: "text", "special": true parses control markers in it, "bos": true begins as a text begins.
