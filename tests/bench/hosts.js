@@ -9,7 +9,7 @@ import { childrenOf, processCpuMs } from './machine.js';
  * @typedef {object} Host
  * @property {'chromium' | 'node'} kind
  * @property {(method: string, argument?: any) => Promise<any>} call
- * @property {() => Promise<number>} linearMemory bytes of the largest wasm memory; 0 where none is seen
+ * @property {() => Promise<number>} linearMemory bytes of the program's wasm memory; 0 where none is seen
  * @property {number} pid of the process that runs the engine
  * @property {() => Promise<void>} close
  *
@@ -87,18 +87,16 @@ async function findRenderer(page) {
   throw new Error('the process of the page is not to be found: the machine is too busy');
 }
 
-/** Looks for `Module` in the page's workers, where Emscripten's programs keep their memory.
+/** Looks into the page's workers: threads of Emscripten's programs know the program's memory by this name.
  * @param {import('playwright-core').Page} page */
 async function linearMemory(page) {
   const sizes = page.workers().map((worker) => {
     const size = worker.evaluate(() => {
       // @ts-expect-error a variable of the program that is looked into
-      const module = typeof Module === 'undefined' ? undefined : Module;
-      const buffer = module?.wasmMemory?.buffer ?? module?.HEAPU8?.buffer;
-      return buffer ? Number(buffer.byteLength) : 0;
+      return typeof wasmMemory === 'undefined' ? 0 : Number(wasmMemory.buffer.byteLength);
     });
-    // A thread that sleeps in wasm never answers.
-    const none = new Promise((resolve) => setTimeout(() => resolve(0), 1000));
+    // A thread that sleeps in wasm never answers; another, not in use, does.
+    const none = new Promise((resolve) => setTimeout(() => resolve(0), 5000));
     return /** @type {Promise<number>} */ (Promise.race([size.catch(() => 0), none]));
   });
   return Math.max(0, ...(await Promise.all(sizes)));
