@@ -71,7 +71,7 @@ static double read_rate(const unsigned char *p, size_t bytes) {
 static struct act activations(const float *x) {
     size_t size = (size_t)COLUMNS * N_IN, blocks = size / PANEL_BLOCK;
     return (struct act){.n_in = N_IN, .f32 = x, .codes8 = calloc(size, 1), .low8 = calloc(size, 1), .wide = calloc(blocks, 1),
-                        .codes16 = calloc(size, 2), .d = calloc(blocks, 4), .s = calloc(blocks, 4), .sum8 = calloc(blocks, 4)};
+                        .codes16 = calloc(size, 2), .d = calloc(blocks, 4), .s = calloc(blocks, 4), .s2 = calloc(2 * blocks, 4), .sum8 = calloc(blocks, 4)};
 }
 
 static void bench_type(uint32_t type, hl_precision precision, const unsigned char *panels, struct act *a, float *y) {
@@ -126,6 +126,7 @@ int main(int argc, char **argv) {
     free(a.codes16);
     free(a.d);
     free(a.s);
+    free(a.s2);
     free(a.sum8);
     return 0;
 }

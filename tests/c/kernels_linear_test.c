@@ -15,6 +15,7 @@ static struct act act_new(int n_in, int n, uint64_t *seed) {
                     .codes16 = calloc(size, 2),
                     .d = calloc(blocks + 1, 4),
                     .s = calloc(blocks + 1, 4),
+                    .s2 = calloc(2 * blocks + 2, 4),
                     .sum8 = calloc(blocks + 1, 4)};
     float *x = malloc(size * sizeof *x);
     for (size_t i = 0; i < size; i++) x[i] = test_random_float(seed) * (float)(1 + i / n_in % 3);
@@ -34,13 +35,14 @@ static void act_free(struct act *a) {
     free(a->codes16);
     free(a->d);
     free(a->s);
+    free(a->s2);
     free(a->sum8);
 }
 
 static struct matrix matrix_of(uint32_t type, const uint8_t *rows, int n_in, int n_out) {
     const struct type_info *t = type_info(type);
     unsigned char *data = malloc(panel_matrix_bytes(t->panel, n_in, n_out));
-    EXPECT(panel_pack(data, t->panel, rows, (size_t)n_in / t->n_weights * t->n_bytes, n_in, 0, n_out));
+    EXPECT(pack_rows(data, type, rows, n_in, 0, n_out));
     return (struct matrix){t->panel, n_in, n_out, data};
 }
 
@@ -77,6 +79,15 @@ TEST(linear_gives_the_bits_of_the_scalar_kernel_for_every_type_precision_and_bat
         for (int p = 0; p < 2; p++) {
             for (int n_cols = 1; n_cols <= 9; n_cols++) compare_with_scalar(block_types[i], 160, 3, n_cols, precisions[p]);
             for (int n_panels = 1; n_panels <= 5; n_panels++) compare_with_scalar(block_types[i], 32, n_panels, 4, precisions[p]);
+        }
+    }
+}
+
+TEST(linear_gives_the_bits_of_the_scalar_kernel_for_types_with_scales_inside_blocks) {
+    for (int i = 0; i < N_PART_TYPES; i++) {
+        for (int p = 0; p < 2; p++) {
+            for (int n_cols = 1; n_cols <= 5; n_cols++) compare_with_scalar(part_types[i], 512, 3, n_cols, precisions[p]);
+            compare_with_scalar(part_types[i], 256, 2, 20, precisions[p]);
         }
     }
 }
@@ -137,6 +148,10 @@ static void compare_with_double(uint32_t type, hl_precision precision) {
 }
 
 TEST(linear_is_the_dot_product_of_weights_and_rounded_activations) {
+    for (int i = 0; i < N_PART_TYPES; i++) {
+        compare_with_double(part_types[i], HL_FAST);
+        compare_with_double(part_types[i], HL_HIGH);
+    }
     for (int i = 0; i < N_BLOCK_TYPES; i++) {
         compare_with_double(block_types[i], HL_FAST);
         compare_with_double(block_types[i], HL_HIGH);

@@ -11,8 +11,8 @@ static void read_back(uint32_t type, int n_in, int n_rows, int first) {
     uint8_t *panels = malloc(panel_matrix_bytes(t->panel, n_in, n_rows));
     struct matrix w = {t->panel, n_in, n_rows, panels};
     float *want = malloc(n_in * sizeof *want), *got = malloc(n_in * sizeof *got);
-    if (first) EXPECT(panel_pack(panels, t->panel, rows, row_bytes, n_in, 0, first));
-    EXPECT(panel_pack(panels, t->panel, rows + first * row_bytes, row_bytes, n_in, first, n_rows - first));
+    if (first) EXPECT(pack_rows(panels, type, rows, n_in, 0, first));
+    EXPECT(pack_rows(panels, type, rows + first * row_bytes, n_in, first, n_rows - first));
     for (int row = 0; row < n_rows; row++) {
         t->to_f32(want, rows + row * row_bytes, n_in);
         panel_row(got, &w, row);
@@ -95,4 +95,30 @@ TEST(a_float_weight_that_is_infinite_or_NaN_is_refused) {
         EXPECT(!panel_pack(panel, PANEL_F16, f16, 8, 4, 0, 1));
         EXPECT(!panel_pack(panel, PANEL_BF16, bf16, 8, 4, 0, 1));
     }
+}
+
+TEST(types_with_scales_inside_blocks_read_back_as_the_file_s_bits) {
+    for (int i = 0; i < N_PART_TYPES; i++) {
+        for (int n_rows = 1; n_rows <= 9; n_rows++) read_back(part_types[i], 512, n_rows, 0);
+        read_back(part_types[i], 256, 11, 8);
+    }
+}
+
+/* The scales of a row and block take 4 bytes in IQ4_XS' files and are spread to 8 bits in panels. */
+TEST(packing_types_with_scales_inside_blocks_adds_less_than_a_fifth) {
+    for (int i = 0; i < N_PART_TYPES; i++) {
+        const struct type_info *t = type_info(part_types[i]);
+        size_t row_bytes = (size_t)512 / t->n_weights * t->n_bytes, packed = panel_matrix_bytes(t->panel, 512, 8);
+        EXPECT(packed <= 8 * row_bytes * 6 / 5);
+    }
+}
+
+TEST(a_shared_scale_that_is_infinite_or_NaN_is_refused) {
+    uint8_t block[144] = {0}, panel[592];
+    EXPECT(pack_rows(panel, TYPE_Q4_K, block, 256, 0, 1));
+    block[3] = 0x7c;
+    EXPECT(!pack_rows(panel, TYPE_Q4_K, block, 256, 0, 1));
+    block[3] = 0;
+    block[1] = 0x7e;
+    EXPECT(!pack_rows(panel, TYPE_Q4_K, block, 256, 0, 1));
 }

@@ -39,7 +39,7 @@ bool act_new(struct decoder *d, struct act *a, int n, int n_columns) {
     size_t codes = mem_size((size_t)n, columns), blocks = mem_size((size_t)n, columns / PANEL_BLOCK);
     return (a->codes8 = decoder_own(d, codes, sizeof *a->codes8)) && (a->codes16 = decoder_own(d, codes, sizeof *a->codes16)) &&
            (a->low8 = decoder_own(d, codes, sizeof *a->low8)) && (a->wide = decoder_own(d, blocks, sizeof *a->wide)) &&
-           (a->d = decoder_own(d, blocks, sizeof *a->d)) && (a->s = decoder_own(d, blocks, sizeof *a->s)) &&
+           (a->d = decoder_own(d, blocks, sizeof *a->d)) && (a->s = decoder_own(d, blocks, sizeof *a->s)) && (a->s2 = decoder_own(d, 2 * blocks, sizeof *a->s2)) &&
            (a->sum8 = decoder_own(d, blocks, sizeof *a->sum8));
 }
 
@@ -156,7 +156,7 @@ void decoder_free(struct decoder *d) {
 size_t decoder_scratch_bytes(const struct model *m) {
     const struct hparams *hp = &m->hp;
     struct attn_dims a = attn_dims(m);
-    size_t codes = 4 + 13 / PANEL_BLOCK + 1; /* bytes of an activation's codes, rounded up */
+    size_t codes = 4 + 21 / PANEL_BLOCK + 1; /* bytes of an activation's codes, rounded up */
     size_t n_ff = (size_t)max_int(hp->n_ff, hp->n_ff_shexp), columns = (size_t)act_columns(hp);
     size_t heads = (size_t)a.n_head * (size_t)(a.k_dim + a.v_dim + 2) + (size_t)a.n_head_kv * (size_t)(a.k_dim + a.v_dim);
     size_t row = 4 * (3 * (size_t)hp->n_embd + 2 * n_ff + heads + ROPE_SETS * (size_t)hp->n_rot) + codes * columns;

@@ -17,7 +17,9 @@ enum { LOW_BITS = 7 };
 
 #define DECLARE_LINEAR(ISA)                                                                                            \
     linear_fn linear_f32__##ISA, linear_f16__##ISA, linear_bf16__##ISA;                                                \
-    linear_fn linear_q4_0__##ISA, linear_q4_1__##ISA, linear_q5_0__##ISA, linear_q5_1__##ISA, linear_q8_0__##ISA;
+    linear_fn linear_q4_0__##ISA, linear_q4_1__##ISA, linear_q5_0__##ISA, linear_q5_1__##ISA, linear_q8_0__##ISA;        \
+    linear_fn linear_q2_k__##ISA, linear_q3_k__##ISA, linear_q4_k__##ISA, linear_q5_k__##ISA, linear_q6_k__##ISA;         \
+    linear_fn linear_iq4_nl__##ISA, linear_iq4_xs__##ISA, linear_mxfp4__##ISA;
 
 #define DECLARE_MATH(ISA)                                                                                              \
     void quantize__##ISA(struct act *a, int row, const float *x, hl_precision precision);                              \
@@ -54,6 +56,7 @@ DECLARE_LINEAR(simd128)
 DECLARE_MATH(simd128)
 
 /* HL_FAST only: reads codes8. */
-linear_fn linear_q4_0__relaxed, linear_q4_1__relaxed, linear_q5_0__relaxed, linear_q5_1__relaxed;
+linear_fn linear_q4_0__relaxed, linear_q4_1__relaxed, linear_q5_0__relaxed, linear_q5_1__relaxed, linear_q4_k__relaxed,
+    linear_q5_k__relaxed;
 
 #endif

@@ -29,13 +29,14 @@ struct act {
     uint8_t *wide;     /* [n][n_in / 32] 1 or 0; HL_FAST only */
     int16_t *codes16;  /* [n][n_in] */
     float *d, *s;      /* [n][n_in / 32] */
+    float *s2;         /* [n][n_in / 32][2] s of columns 0 .. 15 and 16 .. 31 of the block */
     int32_t *sum8;     /* [n][n_in / 32] */
 };
 
 /* y[c * y_stride + r] = dot(weight row r, activation row col0 + c), r in [0, 4 n_panels), c in [0, n_cols).
  * Quantized panels, for each output, over blocks b in order, starting from 0:
- *     acc += (dw * d) * (float)(sum of codes w * codes a   - sum8 (Q4_0), - 2 * sum8 (Q5_0))
- *     acc += m * s                                                               (Q4_1, Q5_1)
+ *     acc += (dw * d) * (float)(sum of (codes w - offset) * codes a)      for each scale of the block: one, or one for each half
+ *     acc += m * s                                                    for each offset m; s of its half where there are two
  * the inner sums are exact integers. Float panels: lane order over columns. panels: the first of n_panels panels. */
 typedef void linear_fn(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,
                        int n_cols);

@@ -21,7 +21,7 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, 
         w[2 * v] = wasm_v128_and(x, k->nibble);
         w[2 * v + 1] = wasm_v128_and(wasm_u16x8_shr(x, 4), k->nibble);
     }
-    if (!panel_has_high(type)) return;
+    if (!panel_high_planes(type)) return;
     v128_t high = wasm_v128_load(block + panel_high_at(type));
 #pragma clang loop unroll(full)
     for (int g = 0; g < GROUPS; g++) {
@@ -41,19 +41,21 @@ INLINE v128_t dot8(const v128_t *w, const int8_t *a, enum panel_type type) {
     sum = wasm_i16x8_add(wasm_i16x8_add(sum, PRODUCTS(2)), PRODUCTS(3));
     v128_t more = wasm_i16x8_add(PRODUCTS(4), PRODUCTS(5));
     more = wasm_i16x8_add(wasm_i16x8_add(more, PRODUCTS(6)), PRODUCTS(7));
-    if (!panel_has_high(type)) return wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(sum, more));
+    if (!panel_high_planes(type)) return wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(sum, more));
     return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(sum), wasm_i32x4_extadd_pairwise_i16x8(more));
 }
 
-INLINE v128_t dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
+INLINE struct sums dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
     v128_t sum = dot8(w, a->codes8 + block * PANEL_BLOCK, type);
-    if (!a->wide[block]) return sum;
-    return wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot8(w, a->low8 + block * PANEL_BLOCK, type));
+    if (a->wide[block]) sum = wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot8(w, a->low8 + block * PANEL_BLOCK, type));
+    return (struct sums){sum, sum};
 }
 
 LINEAR_CODES(q4_0__relaxed, PANEL_Q4_0, GROUPS, unpack, dot, constants)
 LINEAR_CODES(q4_1__relaxed, PANEL_Q4_1, GROUPS, unpack, dot, constants)
 LINEAR_CODES(q5_0__relaxed, PANEL_Q5_0, GROUPS, unpack, dot, constants)
 LINEAR_CODES(q5_1__relaxed, PANEL_Q5_1, GROUPS, unpack, dot, constants)
+LINEAR_CODES(q4_k__relaxed, PANEL_Q4_K, GROUPS, unpack, dot, constants)
+LINEAR_CODES(q5_k__relaxed, PANEL_Q5_K, GROUPS, unpack, dot, constants)
 
 #endif

@@ -33,7 +33,7 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, 
         w[4 * v + 2] = wasm_v128_and(wasm_u16x8_shr(x, 4), k->nibble);
         w[4 * v + 3] = wasm_u16x8_shr(x, 12);
     }
-    if (!panel_has_high(type)) return;
+    if (!panel_high_planes(type)) return;
     v128_t high = wasm_v128_load(block + panel_high_at(type));
 #pragma clang loop unroll(full)
     for (int i = 0; i < PAIRS; i++) {
@@ -44,6 +44,35 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, 
 }
 
 /* Activations come by broadcasting loads: shuffles would compete with the products for the same execution units. */
+/* Codes of group g (columns 4 g .. 4 g + 3, four bytes a row) as signed bytes. */
+INLINE v128_t byte_codes(const unsigned char *block, int g, enum panel_type type) {
+    const unsigned char *codes = block + panel_codes_at(type);
+    int bits = panel_code_bits(type), per_vector = 8 / bits;
+    v128_t x = wasm_u16x8_shr(wasm_v128_load(codes + 16 * (g / per_vector)), bits * (g % per_vector));
+    x = wasm_v128_and(x, wasm_i8x16_splat((int8_t)((1 << bits) - 1)));
+    if (type == PANEL_IQ4_NL || type == PANEL_IQ4_XS) return wasm_i8x16_swizzle(wasm_v128_load(iq4_values), x);
+    if (type == PANEL_MXFP4) return wasm_i8x16_swizzle(wasm_v128_load(mxfp4_values), x);
+#pragma clang loop unroll(full)
+    for (int p = 0; p < panel_high_planes(type); p++) {
+        v128_t high = wasm_v128_load(block + panel_high_at(type) + 16 * p);
+        int to = bits + p;
+        v128_t moved = g <= to ? wasm_i16x8_shl(high, to - g) : wasm_u16x8_shr(high, g - to);
+        x = wasm_v128_or(x, wasm_v128_and(moved, wasm_i8x16_splat((int8_t)(1 << to))));
+    }
+    return wasm_i8x16_sub(x, wasm_i8x16_splat((int8_t)panel_code_offset(type)));
+}
+
+/* As unpack, for types that are less in a hurry. */
+INLINE void unpack_bytes(v128_t *w, const unsigned char *block, enum panel_type type, const struct linear_constants *k) {
+    (void)k;
+#pragma clang loop unroll(full)
+    for (int g = 0; g < PAIRS / 2; g++) {
+        v128_t x = byte_codes(block, g, type);
+        w[2 * g] = wasm_i16x8_shr(wasm_i16x8_shl(x, 8), 8);
+        w[2 * g + 1] = wasm_i16x8_shr(x, 8);
+    }
+}
+
 #define PRODUCTS(P) wasm_i32x4_dot_i16x8(wasm_v128_load32_splat(a + 2 * (P)), w[P])
 
 /* Eight columns. */
@@ -52,11 +81,12 @@ INLINE v128_t dot8(const v128_t *w, const int16_t *a) {
     return wasm_i32x4_add(wasm_i32x4_add(sum, PRODUCTS(2)), PRODUCTS(3));
 }
 
-INLINE v128_t dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
+INLINE struct sums dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
     const int16_t *x = a->codes16 + block * PANEL_BLOCK;
-    (void)type;
-    v128_t sum = wasm_i32x4_add(dot8(w, x), dot8(w + 4, x + 8));
-    return wasm_i32x4_add(wasm_i32x4_add(sum, dot8(w + 8, x + 16)), dot8(w + 12, x + 24));
+    v128_t low = wasm_i32x4_add(dot8(w, x), dot8(w + 4, x + 8));
+    if (panel_groups(type) == 2) return (struct sums){low, wasm_i32x4_add(dot8(w + 8, x + 16), dot8(w + 12, x + 24))};
+    low = wasm_i32x4_add(wasm_i32x4_add(low, dot8(w + 8, x + 16)), dot8(w + 12, x + 24));
+    return (struct sums){low, low};
 }
 
 LINEAR_CODES(q4_0__simd128, PANEL_Q4_0, PAIRS, unpack, dot, constants)
@@ -64,6 +94,14 @@ LINEAR_CODES(q4_1__simd128, PANEL_Q4_1, PAIRS, unpack, dot, constants)
 LINEAR_CODES(q5_0__simd128, PANEL_Q5_0, PAIRS, unpack, dot, constants)
 LINEAR_CODES(q5_1__simd128, PANEL_Q5_1, PAIRS, unpack, dot, constants)
 LINEAR_CODES(q8_0__simd128, PANEL_Q8_0, PAIRS, unpack, dot, constants)
+LINEAR_CODES(q2_k__simd128, PANEL_Q2_K, PAIRS, unpack_bytes, dot, constants)
+LINEAR_CODES(q3_k__simd128, PANEL_Q3_K, PAIRS, unpack_bytes, dot, constants)
+LINEAR_CODES(q6_k__simd128, PANEL_Q6_K, PAIRS, unpack_bytes, dot, constants)
+LINEAR_CODES(q4_k__simd128, PANEL_Q4_K, PAIRS, unpack, dot, constants)
+LINEAR_CODES(q5_k__simd128, PANEL_Q5_K, PAIRS, unpack, dot, constants)
+LINEAR_CODES(iq4_nl__simd128, PANEL_IQ4_NL, PAIRS, unpack_bytes, dot, constants)
+LINEAR_CODES(iq4_xs__simd128, PANEL_IQ4_XS, PAIRS, unpack_bytes, dot, constants)
+LINEAR_CODES(mxfp4__simd128, PANEL_MXFP4, PAIRS, unpack_bytes, dot, constants)
 
 /* Activation rows that a float panel meets at once: four partial sums of each are in registers. */
 enum { FLOAT_COLUMNS = 3 };

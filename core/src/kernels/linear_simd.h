@@ -20,46 +20,94 @@ struct linear_constants {
 
 /* The scales of a block's four rows; m only where the type has one. */
 struct scales {
-    v128_t d, m;
+    v128_t d, m;   /* of the block, or of its first half */
+    v128_t d2, m2; /* of its second half */
 };
 
-INLINE struct scales load_scales(const unsigned char *block, enum panel_type type, const struct linear_constants *k) {
-    struct scales s;
-    s.d = f32x4_from_f16(block, k->f16);
-    s.m = panel_has_m(type) ? f32x4_from_f16(block + 8, k->f16) : s.d;
+/* Sums of products of a block's four rows; high: of its second half, where that has a scale of its own. */
+struct sums {
+    v128_t low, high;
+};
+
+/* Four i8 factors of a scale. */
+INLINE v128_t factors(const unsigned char *p) {
+    v128_t x = wasm_i16x8_extend_low_i8x16(wasm_v128_load32_zero(p));
+    return wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(x));
+}
+
+/* What 8 blocks share: d and m. */
+INLINE struct scales load_super(const unsigned char *super, enum panel_type type, const struct linear_constants *k) {
+    struct scales s = {0};
+    s.d = f32x4_from_f16(super, k->f16);
+    if (panel_has_m(type)) s.m = f32x4_from_f16(super + 8, k->f16);
     return s;
 }
 
-/* acc + (dw * d) * (sum - offset * a's sum) [+ m * s]; d, s, sum8 point at the block of the activations. */
-INLINE v128_t add_block(v128_t acc, v128_t sum, struct scales w, const float *d, const float *s, const int32_t *sum8,
-                        enum panel_type type) {
-    if (panel_code_offset(type)) {
+INLINE struct scales load_scales(const unsigned char *block, struct scales super, enum panel_type type,
+                                 const struct linear_constants *k) {
+    struct scales s = {0};
+    const unsigned char *m = block + panel_m_at(type);
+    if (!panel_is_super(type)) {
+        s.d = f32x4_from_f16(block, k->f16);
+        if (panel_has_m(type)) s.m = f32x4_from_f16(m, k->f16);
+        return s;
+    }
+    s.d = wasm_f32x4_mul(super.d, factors(block));
+    if (panel_has_m(type)) s.m = wasm_f32x4_mul(super.m, factors(m));
+    if (panel_groups(type) == 2) s.d2 = wasm_f32x4_mul(super.d, factors(block + PANEL_ROWS));
+    if (panel_groups(type) == 2 && panel_has_m(type)) s.m2 = wasm_f32x4_mul(super.m, factors(m + PANEL_ROWS));
+    return s;
+}
+
+INLINE v128_t add_product(v128_t acc, v128_t a, v128_t b) {
+    return wasm_f32x4_add(acc, wasm_f32x4_mul(a, b));
+}
+
+/* acc + (dw * d) * sums + m * s of a block with two halves. */
+INLINE v128_t add_halves(v128_t acc, struct sums sum, struct scales w, const float *d, const float *s2, enum panel_type type) {
+    v128_t scale = wasm_v128_load32_splat(d);
+    acc = add_product(acc, wasm_f32x4_mul(w.d, scale), wasm_f32x4_convert_i32x4(sum.low));
+    acc = add_product(acc, wasm_f32x4_mul(w.d2, scale), wasm_f32x4_convert_i32x4(sum.high));
+    if (!panel_has_m(type)) return acc;
+    return add_product(add_product(acc, w.m, wasm_v128_load32_splat(s2)), w.m2, wasm_v128_load32_splat(s2 + 1));
+}
+
+/* acc + (dw * d) * (sum - offset * a's sum) [+ m * s]; d, s, s2, sum8 point at the block of the activations. */
+INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const float *d, const float *s, const float *s2,
+                        const int32_t *sum8, enum panel_type type) {
+    if (panel_groups(type) == 2) return add_halves(acc, sums, w, d, s2, type);
+    v128_t sum = sums.low;
+    if (type == PANEL_Q4_0 || type == PANEL_Q5_0) { /* the codes of the others were signed when they were unpacked */
         v128_t offset = wasm_v128_load32_splat(sum8);
         sum = wasm_i32x4_sub(sum, offset);
-        if (panel_code_offset(type) == 16) sum = wasm_i32x4_sub(sum, offset);
+        if (type == PANEL_Q5_0) sum = wasm_i32x4_sub(sum, offset);
     }
-    v128_t scale = wasm_f32x4_mul(w.d, wasm_v128_load32_splat(d));
-    acc = wasm_f32x4_add(acc, wasm_f32x4_mul(scale, wasm_f32x4_convert_i32x4(sum)));
-    if (panel_has_m(type)) acc = wasm_f32x4_add(acc, wasm_f32x4_mul(w.m, wasm_v128_load32_splat(s)));
-    return acc;
+    acc = add_product(acc, wasm_f32x4_mul(w.d, wasm_v128_load32_splat(d)), wasm_f32x4_convert_i32x4(sum));
+    return panel_has_m(type) ? add_product(acc, w.m, wasm_v128_load32_splat(s)) : acc;
 }
 
 /* Defines linear_NAME for panels of codes, given
  *     UNPACK(v128_t w[N], block, TYPE, k)     the weights of a block
- *     DOT(w, a, at, TYPE)                     i32x4 sums of the products with block number `at` of the activations
+ *     DOT(w, a, at, TYPE)                     sums of the products with block number `at` of the activations
  * The loops are functions of their own, which get pointers only: binaryen 120 fails when it evaluates a relaxed dot of constants. */
 #define LINEAR_CODES(NAME, TYPE, N, UNPACK, DOT, K)                                                                    \
     static __attribute__((noinline)) void gemv_##NAME(float *y, const unsigned char *block, const struct act *a, int col) { \
         int n_blocks = a->n_in / PANEL_BLOCK;                                                                          \
         size_t at = (size_t)col * n_blocks;                                                                            \
-        const float *d = a->d + at, *s = a->s + at;                                                                    \
+        const float *d = a->d + at, *s = a->s + at, *s2 = a->s2 + 2 * at;                                              \
         const int32_t *sum8 = a->sum8 + at;                                                                            \
         struct linear_constants k = K();                                                                               \
+        struct scales super = {0};                                                                                     \
         v128_t acc = wasm_f32x4_const_splat(0);                                                                        \
         for (int b = 0; b < n_blocks; b++) {                                                                           \
+            if (panel_is_super(TYPE) && b % SUPER_BLOCKS == 0) {                                                       \
+                super = load_super(block, TYPE, &k);                                                                   \
+                block += panel_super_bytes(TYPE);                                                                      \
+            }                                                                                                          \
             v128_t w[N];                                                                                               \
             UNPACK(w, block, TYPE, &k);                                                                                \
-            acc = add_block(acc, DOT(w, a, at + b, TYPE), load_scales(block, TYPE, &k), d++, s++, sum8++, TYPE);       \
+            acc = add_block(acc, DOT(w, a, at + b, TYPE), load_scales(block, super, TYPE, &k), d++, s++, s2, sum8++, TYPE); \
+            s2 += 2;                                                                                                   \
             block += panel_block_bytes(TYPE);                                                                          \
         }                                                                                                              \
         wasm_v128_store(y, acc);                                                                                       \
@@ -69,17 +117,23 @@ INLINE v128_t add_block(v128_t acc, v128_t sum, struct scales w, const float *d,
                                                       const struct act *a, int col0, int n_cols) {                     \
         int n_blocks = a->n_in / PANEL_BLOCK;                                                                          \
         struct linear_constants k = K();                                                                               \
+        struct scales super = {0};                                                                                     \
         v128_t acc[TILE_COLUMNS];                                                                                      \
         for (int c = 0; c < n_cols; c++) acc[c] = wasm_f32x4_const_splat(0);                                           \
         for (int b = 0; b < n_blocks; b++) {                                                                           \
+            if (panel_is_super(TYPE) && b % SUPER_BLOCKS == 0) {                                                       \
+                super = load_super(block, TYPE, &k);                                                                   \
+                block += panel_super_bytes(TYPE);                                                                      \
+            }                                                                                                          \
             v128_t w[N];                                                                                               \
             UNPACK(w, block, TYPE, &k);                                                                                \
-            struct scales scales = load_scales(block, TYPE, &k);                                                       \
+            struct scales scales = load_scales(block, super, TYPE, &k);                                                \
             size_t at = (size_t)col0 * n_blocks + b;                                                                   \
-            const float *d = a->d + at, *s = a->s + at;                                                                \
+            const float *d = a->d + at, *s = a->s + at, *s2 = a->s2 + 2 * at;                                          \
             const int32_t *sum8 = a->sum8 + at;                                                                        \
             _Pragma("clang loop unroll(disable)") for (int c = 0; c < n_cols; c++) {                                   \
-                acc[c] = add_block(acc[c], DOT(w, a, at, TYPE), scales, d, s, sum8, TYPE);                             \
+                acc[c] = add_block(acc[c], DOT(w, a, at, TYPE), scales, d, s, s2, sum8, TYPE);                         \
+                s2 += 2 * n_blocks;                                                                                    \
                 at += n_blocks;                                                                                        \
                 d += n_blocks;                                                                                         \
                 s += n_blocks;                                                                                         \

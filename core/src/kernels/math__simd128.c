@@ -20,17 +20,22 @@ INLINE v128_t round_i32x4(v128_t x) {
     return wasm_i32x4_sub(wasm_f32x4_add(x, magic), magic);
 }
 
-/* Codes of one block: x times inverse. Returns their sum. pair: [4] vectors of codes in order. x: [8] vectors; codes16: [32]. */
-INLINE int32_t store_codes(int16_t *codes16, v128_t *pair, const v128_t *x, float inverse) {
-    v128_t scale = wasm_f32x4_splat(inverse), sum = wasm_i32x4_const_splat(0);
+INLINE int32_t sum_lanes_i32x4(v128_t x) {
+    x = wasm_i32x4_add(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
+    return wasm_i32x4_extract_lane(x, 0) + wasm_i32x4_extract_lane(x, 1);
+}
+
+/* Codes of one block: x times inverse. sum: [2] those of its halves. pair: [4] vectors of codes in order. x: [8] vectors; codes16: [32]. */
+INLINE void store_codes(int32_t *sum, int16_t *codes16, v128_t *pair, const v128_t *x, float inverse) {
+    v128_t scale = wasm_f32x4_splat(inverse), sums[4];
     for (int i = 0; i < 4; i++) {
         v128_t low = round_i32x4(wasm_f32x4_mul(x[2 * i], scale)), high = round_i32x4(wasm_f32x4_mul(x[2 * i + 1], scale));
-        sum = wasm_i32x4_add(sum, wasm_i32x4_add(low, high));
+        sums[i] = wasm_i32x4_add(low, high);
         pair[i] = wasm_i16x8_narrow_i32x4(low, high);
         wasm_v128_store(codes16 + 8 * i, wasm_i16x8_shuffle(pair[i], pair[i], 0, 2, 1, 3, 4, 6, 5, 7));
     }
-    sum = wasm_i32x4_add(sum, wasm_i32x4_shuffle(sum, sum, 2, 3, 0, 1));
-    return wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1);
+    sum[0] = sum_lanes_i32x4(wasm_i32x4_add(sums[0], sums[1]));
+    sum[1] = sum_lanes_i32x4(wasm_i32x4_add(sums[2], sums[3]));
 }
 
 /* pair: [4] vectors of i16; dst: [32]. */
@@ -59,12 +64,14 @@ INLINE void quantize_block(struct act *a, size_t block, const float *x, float am
     float d = amax < ACT_MIN ? 0 : amax / range;
     bool has_codes = amax >= ACT_MIN && amax <= FLT_MAX;
     if (has_codes) load_block(v, x);
-    int32_t sum = store_codes(a->codes16 + at, pair, v, has_codes ? range / amax : 0);
+    int32_t sum[2];
+    store_codes(sum, a->codes16 + at, pair, v, has_codes ? range / amax : 0);
     if (range == RANGE_WIDE) store_wide(a->codes8 + at, a->low8 + at, pair);
     else if (range == RANGE_NARROW) store_i8(a->codes8 + at, pair);
     a->d[block] = d;
-    a->s[block] = d * (float)sum;
-    a->sum8[block] = 8 * sum;
+    a->s[block] = d * (float)(sum[0] + sum[1]);
+    for (int h = 0; h < 2; h++) a->s2[2 * block + h] = d * (float)sum[h];
+    a->sum8[block] = 8 * (sum[0] + sum[1]);
 }
 
 void quantize__simd128(struct act *a, int row, const float *x, hl_precision precision) {

@@ -11,42 +11,38 @@ static void act_codes(int16_t *codes, const struct act *a, int row, int b) {
     for (int j = 0; j < PANEL_BLOCK; j++) codes[j / 4 * 4 + column[j % 4]] = a->codes16[at + j];
 }
 
-static int32_t dot_codes(const int8_t *w, const int16_t *a) {
+static int32_t dot_codes(const int8_t *w, const int16_t *a, int n) {
     int32_t sum = 0;
-    for (int j = 0; j < PANEL_BLOCK; j++) sum += w[j] * a[j];
+    for (int j = 0; j < n; j++) sum += w[j] * a[j];
     return sum;
 }
 
-static float f16_at(const unsigned char *p) {
-    uint16_t h;
-    memcpy(&h, p, 2);
-    return f32_from_f16(h);
-}
-
 /* Adds block b of row r of a panel to the outputs y[c * y_stride] of all columns. */
-static void add_block(float *y, size_t y_stride, enum panel_type t, const unsigned char *block, int r, int b,
+static void add_block(float *y, size_t y_stride, enum panel_type t, const unsigned char *panel, int r, int b,
                       const struct act *a, int col0, int n_cols) {
     int8_t w[PANEL_BLOCK];
-    panel_block_codes(w, t, block, r);
-    float dw = f16_at(block + 2 * r), m = panel_has_m(t) ? f16_at(block + 8 + 2 * r) : 0;
+    float d[2], m[2];
+    int n_groups = panel_groups(t), width = PANEL_BLOCK / n_groups;
+    panel_block_codes(w, t, panel_block_at(t, panel, b), r);
+    panel_block_scales(d, m, t, panel, b, r);
     for (int c = 0; c < n_cols; c++) {
         int16_t codes[PANEL_BLOCK];
         act_codes(codes, a, col0 + c, b);
         size_t at = (size_t)(col0 + c) * (a->n_in / PANEL_BLOCK) + b;
-        int32_t sum = dot_codes(w, codes) - panel_code_offset(t) / 8 * a->sum8[at];
-        y[c * y_stride] += (dw * a->d[at]) * (float)sum;
-        if (panel_has_m(t)) y[c * y_stride] += m * a->s[at];
+        for (int g = 0; g < n_groups; g++)
+            y[c * y_stride] += (d[g] * a->d[at]) * (float)dot_codes(w + g * width, codes + g * width, width);
+        for (int g = 0; panel_has_m(t) && g < n_groups; g++)
+            y[c * y_stride] += m[g] * (n_groups == 1 ? a->s[at] : a->s2[2 * at + g]);
     }
 }
 
 static void linear_codes(float *y, size_t y_stride, enum panel_type t, const unsigned char *panels, int n_panels,
                          const struct act *a, int col0, int n_cols) {
     for (int c = 0; c < n_cols; c++) memset(y + c * y_stride, 0, (size_t)n_panels * PANEL_ROWS * sizeof *y);
-    for (int p = 0; p < n_panels; p++) {
-        for (int b = 0; b < a->n_in / PANEL_BLOCK; b++, panels += panel_block_bytes(t)) {
-            for (int r = 0; r < PANEL_ROWS; r++) {
+    for (int p = 0; p < n_panels; p++, panels += panel_bytes(t, a->n_in)) {
+        for (int b = 0; b < a->n_in / PANEL_BLOCK; b++) {
+            for (int r = 0; r < PANEL_ROWS; r++)
                 add_block(y + p * PANEL_ROWS + r, y_stride, t, panels, r, b, a, col0, n_cols);
-            }
         }
     }
 }
@@ -87,6 +83,14 @@ LINEAR_CODES(linear_q4_1__scalar, PANEL_Q4_1)
 LINEAR_CODES(linear_q5_0__scalar, PANEL_Q5_0)
 LINEAR_CODES(linear_q5_1__scalar, PANEL_Q5_1)
 LINEAR_CODES(linear_q8_0__scalar, PANEL_Q8_0)
+LINEAR_CODES(linear_q2_k__scalar, PANEL_Q2_K)
+LINEAR_CODES(linear_q3_k__scalar, PANEL_Q3_K)
+LINEAR_CODES(linear_q6_k__scalar, PANEL_Q6_K)
+LINEAR_CODES(linear_q4_k__scalar, PANEL_Q4_K)
+LINEAR_CODES(linear_q5_k__scalar, PANEL_Q5_K)
+LINEAR_CODES(linear_iq4_nl__scalar, PANEL_IQ4_NL)
+LINEAR_CODES(linear_iq4_xs__scalar, PANEL_IQ4_XS)
+LINEAR_CODES(linear_mxfp4__scalar, PANEL_MXFP4)
 
 #define LINEAR_FLOATS(NAME, TYPE)                                                                                      \
     void NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,     \

@@ -26,8 +26,9 @@ static void quantize_block(struct act *a, size_t block, const float *x, float am
     static const int place[4] = {0, 2, 1, 3}; /* codes16's order inside four columns */
     bool has_codes = amax >= ACT_MIN && amax <= FLT_MAX, is_wide = range == RANGE_WIDE;
     size_t at = block * PANEL_BLOCK;
-    int32_t sum = 0;
+    int32_t sum = 0, first_half = 0;
     for (int j = 0; j < PANEL_BLOCK; j++) {
+        if (j == PANEL_BLOCK / 2) first_half = sum;
         int32_t code = has_codes ? (int32_t)rintf(x[j] * (range / amax)) : 0;
         int32_t high = is_wide ? (code + (1 << (LOW_BITS - 1))) >> LOW_BITS : code;
         sum += code;
@@ -38,6 +39,8 @@ static void quantize_block(struct act *a, size_t block, const float *x, float am
     }
     a->d[block] = amax < ACT_MIN ? 0 : amax / range;
     a->s[block] = a->d[block] * (float)sum;
+    a->s2[2 * block] = a->d[block] * (float)first_half;
+    a->s2[2 * block + 1] = a->d[block] * (float)(sum - first_half);
     a->sum8[block] = 8 * sum;
 }
 

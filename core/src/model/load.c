@@ -61,6 +61,13 @@ static struct matrix packed_matrix(const struct gguf_tensor *t, const struct mod
     return (struct matrix){t->type->panel, t->dims[0], part->n_rows, dst};
 }
 
+static bool pack_rows(const struct pack_job *job, unsigned char *dst, const uint8_t *src, int row0, int n) {
+    const struct type_info *t = job->tensor->type;
+    int n_in = job->tensor->dims[0];
+    if (t->decode == NULL) return panel_pack(dst, t->panel, src, job->row_bytes, n_in, row0, n);
+    return panel_pack_parts(dst, t->panel, t->decode, t->n_weights, t->n_bytes, src, job->row_bytes, n_in, row0, n);
+}
+
 static void pack_piece(void *arg, int unit, int thread) {
     (void)thread;
     struct pack_job *job = arg;
@@ -71,7 +78,7 @@ static void pack_piece(void *arg, int unit, int thread) {
     unsigned char *dst = job->dst + (size_t)i * job->matrix_bytes;
     const uint8_t *src = job->src + ((size_t)part->row0 + (size_t)i * (size_t)part->step + (size_t)row0) * job->row_bytes;
     bool finite = part->is_transposed ? transpose_pack(dst, t->type, src, job->row_bytes, part->n_rows, t->dims[0])
-                                      : panel_pack(dst, t->type->panel, src, job->row_bytes, t->dims[0], row0, n);
+                                      : pack_rows(job, dst, src, row0, n);
     if (!finite) job->failed = true;
 }
 

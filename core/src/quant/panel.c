@@ -12,7 +12,8 @@ static_assert((int)QK == (int)PANEL_BLOCK, "a panel's block is a block of the fi
 size_t panel_bytes(enum panel_type t, int n_in) {
     if (t == PANEL_F32) return (size_t)n_in * PANEL_ROWS * 4;
     if (panel_is_float(t)) return (size_t)n_in * PANEL_ROWS * 2;
-    return (size_t)(n_in / PANEL_BLOCK) * panel_block_bytes(t);
+    int n_blocks = n_in / PANEL_BLOCK;
+    return (size_t)n_blocks * panel_block_bytes(t) + (size_t)(n_blocks / SUPER_BLOCKS) * panel_super_bytes(t);
 }
 
 size_t panel_matrix_bytes(enum panel_type t, int n_in, int n_out) {
@@ -34,7 +35,7 @@ static struct block_parts block_parts(enum panel_type t, const uint8_t *block) {
         memcpy(&b.m, block, 2);
         block += 2;
     }
-    if (panel_has_high(t)) {
+    if (panel_high_planes(t)) {
         memcpy(&b.high, block, 4);
         block += 4;
     }
@@ -80,7 +81,7 @@ static bool pack_row(uint8_t *panel, enum panel_type t, int r, const uint8_t *sr
         finite = finite && is_finite_f16(b.d) && is_finite_f16(b.m);
         memcpy(panel + 2 * r, &b.d, 2);
         if (panel_has_m(t)) memcpy(panel + 8 + 2 * r, &b.m, 2);
-        if (panel_has_high(t)) {
+        if (panel_high_planes(t)) {
             for (int k = 0; k < 4; k++) panel[panel_high_at(t) + 4 * r + k] = every_fourth_bit(b.high, k);
         }
         if (t == PANEL_Q8_0) {
@@ -147,23 +148,50 @@ static float block_f16(const uint8_t *p) {
     return f32_from_f16(h);
 }
 
+const unsigned char *panel_block_at(enum panel_type t, const unsigned char *panel, int b) {
+    return panel + (size_t)b * panel_block_bytes(t) + (size_t)(b / SUPER_BLOCKS + 1) * panel_super_bytes(t);
+}
+
+void panel_block_scales(float *d, float *m, enum panel_type t, const unsigned char *panel, int b, int r) {
+    const unsigned char *block = panel_block_at(t, panel, b);
+    m[0] = m[1] = 0;
+    if (!panel_is_super(t)) {
+        d[0] = block_f16(block + 2 * r);
+        if (panel_has_m(t)) m[0] = block_f16(block + panel_m_at(t) + 2 * r);
+        return;
+    }
+    const unsigned char *super = panel_block_at(t, panel, b / SUPER_BLOCKS * SUPER_BLOCKS) - panel_super_bytes(t);
+    for (int g = 0; g < panel_groups(t); g++) {
+        const int8_t *factor = (const int8_t *)block + PANEL_ROWS * g + r;
+        d[g] = block_f16(super + 2 * r) * (float)factor[0];
+        if (panel_has_m(t)) m[g] = block_f16(super + 8 + 2 * r) * (float)factor[panel_m_at(t)];
+    }
+}
+
 void panel_row(float *dst, const struct matrix *w, int row) {
-    int r = row % PANEL_ROWS;
+    int r = row % PANEL_ROWS, width = PANEL_BLOCK / panel_groups(w->type);
     const uint8_t *panel = w->data + panel_bytes(w->type, w->n_in) * (size_t)(row / PANEL_ROWS);
     if (panel_is_float(w->type)) {
         for (int j = 0; j < w->n_in; j++) dst[j] = float_weight(w->type, panel, 4 * (size_t)j + r);
         return;
     }
-    for (int j = 0; j < w->n_in; j += PANEL_BLOCK, panel += panel_block_bytes(w->type)) {
-        float d = block_f16(panel + 2 * r);
+    for (int b = 0; b < w->n_in / PANEL_BLOCK; b++) {
         int8_t codes[PANEL_BLOCK];
-        panel_block_codes(codes, w->type, panel, r);
-        for (int i = 0; i < PANEL_BLOCK; i++) dst[j + i] = d * (float)(codes[i] - panel_code_offset(w->type));
-        if (panel_has_m(w->type)) {
-            float m = block_f16(panel + 8 + 2 * r);
-            for (int i = 0; i < PANEL_BLOCK; i++) dst[j + i] += m;
+        float d[2], m[2];
+        panel_block_scales(d, m, w->type, panel, b, r);
+        panel_block_codes(codes, w->type, panel_block_at(w->type, panel, b), r);
+        for (int i = 0; i < PANEL_BLOCK; i++, dst++) {
+            *dst = d[i / width] * (float)codes[i];
+            if (panel_has_m(w->type)) *dst += m[i / width];
         }
     }
+}
+
+/* The bits of column j that are in `codes`; from: at the row's bytes of the first vector. */
+static int base_code(enum panel_type t, const uint8_t *from, int j) {
+    int group = j / 4, i = j % 4;
+    if (panel_code_bits(t) == 4) return from[16 * (group / 2) + i] >> 4 * (group % 2) & 15;
+    return from[16 * (group / 4) + i] >> 2 * (group % 4) & 3;
 }
 
 void panel_block_codes(int8_t *codes, enum panel_type t, const unsigned char *block, int r) {
@@ -174,8 +202,11 @@ void panel_block_codes(int8_t *codes, enum panel_type t, const unsigned char *bl
             codes[j] = (int8_t)from[16 * group + i];
             continue;
         }
-        int code = from[16 * (group / 2) + i] >> 4 * (group % 2) & 15;
-        if (panel_has_high(t)) code |= (block[panel_high_at(t) + 4 * r + i] >> group & 1) << 4;
-        codes[j] = (int8_t)code;
+        int code = base_code(t, from, j);
+        for (int p = 0; p < panel_high_planes(t); p++)
+            code |= (block[panel_high_at(t) + 16 * p + 4 * r + i] >> group & 1) << (panel_code_bits(t) + p);
+        codes[j] = t == PANEL_IQ4_NL || t == PANEL_IQ4_XS ? iq4_values[code]
+                   : t == PANEL_MXFP4                     ? mxfp4_values[code]
+                                                          : (int8_t)(code - panel_code_offset(t));
     }
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "quant/k_blocks.h"
 #include "quant/panel.h"
 
 /* Numbers as in the file. */
@@ -16,7 +17,15 @@ enum block_type {
     TYPE_Q5_0 = 6,
     TYPE_Q5_1 = 7,
     TYPE_Q8_0 = 8,
+    TYPE_Q2_K = 10,
+    TYPE_Q3_K = 11,
+    TYPE_Q4_K = 12,
+    TYPE_Q5_K = 13,
+    TYPE_Q6_K = 14,
+    TYPE_IQ4_NL = 20,
+    TYPE_IQ4_XS = 23,
     TYPE_BF16 = 30,
+    TYPE_MXFP4 = 39,
 };
 
 struct type_info {
@@ -27,6 +36,8 @@ struct type_info {
     /* Reads n weights (whole blocks) from src (aligned to 2) into dst [n]: the specification, bit for bit.
      * NULL: known by name and size, not built in. */
     void (*to_f32)(float *dst, const void *src, size_t n);
+    /* How packing reads a block; NULL: the panel's bytes are the block's own. */
+    decode_fn *decode;
 };
 
 /* NULL when the number is not a type that anybody has named. */
