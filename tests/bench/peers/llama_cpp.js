@@ -1,5 +1,4 @@
 // llama.cpp, native, through node-llama-cpp's prebuilt binary: in Node only.
-import { getLlama } from 'node-llama-cpp';
 import { stopwatch } from './types.js';
 
 /** @typedef {import('./types.js').Engine} Engine */
@@ -12,6 +11,8 @@ export function create() {
   let sequence;
   return {
     async open({ model: path, threads, context, settings }) {
+      // Installed by the bench alone: no type checker has to know it.
+      const { getLlama } = await import(/** @type {string} */ ('node-llama-cpp'));
       const llama = await getLlama({ gpu: false, build: 'never', maxThreads: threads, progressLogs: false });
       model = await llama.loadModel({ modelPath: String(path), useMmap: false });
       const opened = await model.createContext({ contextSize: context, threads, ...settings });
