@@ -115,23 +115,28 @@ async function* slices(bytes) {
 }
 
 /**
+ * No generator: a stream that was never read from must be cancelled too, so that a download behind it ends.
  * @param {ReadableStream<Uint8Array>} stream
- * @returns {AsyncGenerator<Uint8Array>}
+ * @returns {AsyncIterableIterator<Uint8Array>}
  */
-async function* readStream(stream) {
+function readStream(stream) {
   const reader = stream.getReader();
-  try {
-    for (;;) {
+  return {
+    async next() {
       const { done, value } = await reader.read();
-      if (done) return;
-      if (!(value instanceof Uint8Array)) {
-        throw new HeadlightError('BAD_ARGUMENT', 'load: the stream must give Uint8Array pieces');
-      }
-      yield value;
-    }
-  } finally {
-    await reader.cancel().catch(() => {});
-  }
+      if (done) return { done, value: undefined };
+      if (value instanceof Uint8Array) return { done: false, value };
+      await this.return?.();
+      throw new HeadlightError('BAD_ARGUMENT', 'load: the stream must give Uint8Array pieces');
+    },
+    async return() {
+      await reader.cancel().catch(() => {});
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
 }
 
 /**
