@@ -6,7 +6,7 @@
 struct golden {
     const char *name;
     double logits, attention, hidden; /* largest difference from float32 activations */
-    double fast;                      /* of logits in HL_FAST: twice llama.cpp's own distance; 0: the file holds floats, as `logits` */
+    double fast; /* of logits in HL_FAST: twice llama.cpp's own; 0: the file holds floats, as `logits` */
 };
 
 static const struct golden goldens[] = {
@@ -61,7 +61,8 @@ static int length_of_values_name(const char *name) {
 
 static bool run_open(struct run *r, const struct golden *g, int threads, hl_precision precision) {
     char path[256];
-    snprintf(path, sizeof path, "tests/golden/models/%.*s.golden.json", length_of_values_name(g->name), g->name);
+    snprintf(path, sizeof path, "tests/golden/models/%.*s.golden.json", length_of_values_name(g->name),
+             g->name);
     *r = (struct run){.g = g, .doc = json_load(path)};
     r->root = r->doc.root;
     r->n = (int)json_ints(json_get(r->root, "tokens"), r->tokens, MAX_TOKENS);
@@ -92,7 +93,8 @@ static double distance(const float *got, size_t n, const struct json *want) {
 static void feed_in_pieces(struct run *r, int piece) {
     for (int i = 0; i < r->n; i += piece) {
         int n = r->n - i < piece ? r->n - i : piece;
-        if (hl_feed(r->session, r->tokens + i, n) != HL_OK) test_fail(__FILE__, __LINE__, "%s: %s", r->g->name, hl_error());
+        if (hl_feed(r->session, r->tokens + i, n) != HL_OK)
+            test_fail(__FILE__, __LINE__, "%s: %s", r->g->name, hl_error());
     }
 }
 
@@ -138,14 +140,16 @@ TEST(hidden_states_are_those_of_transformers) {
             const float *rows = hl_tap_read(r.session, tap, layer, shape);
             REQUIRE(rows);
             double off = distance(rows + (size_t)(shape[1] - 1) * (size_t)shape[2], (size_t)shape[2], h);
-            if (!(off <= r.g->hidden)) test_fail(__FILE__, __LINE__, "%s: %s is off by %g", r.g->name, h->key, off);
+            if (!(off <= r.g->hidden))
+                test_fail(__FILE__, __LINE__, "%s: %s is off by %g", r.g->name, h->key, off);
         }
         run_close(&r);
     }
 }
 
 /* Largest distance of the rows of one layer's map that lie in the last chunk: rows first .. first + shape[1] - 1. */
-static double attention_distance(const struct run *r, const struct json *heads, const float *map, const int32_t shape[3], int first) {
+static double attention_distance(const struct run *r, const struct json *heads, const float *map,
+                                 const int32_t shape[3], int first) {
     double worst = 0;
     const struct json *rows = json_get(json_get(r->root, "attention"), "rows");
     int h = 0;
@@ -154,7 +158,8 @@ static double attention_distance(const struct run *r, const struct json *heads, 
         for (const struct json *row = head->child; row; row = row->next, position = position->next) {
             int pos = (int)position->number;
             if (pos < first || pos >= first + shape[1]) continue;
-            const float *got = map + ((size_t)h * (size_t)shape[1] + (size_t)(pos - first)) * (size_t)shape[2];
+            const float *got =
+                map + ((size_t)h * (size_t)shape[1] + (size_t)(pos - first)) * (size_t)shape[2];
             int key = 0; /* keys behind the chunk are not in the map: transformers has 0 there */
             for (const struct json *want = row->child; want; want = want->next, key++) {
                 double off = fabs((key < shape[2] ? (double)got[key] : 0.0) - want->number);
@@ -173,13 +178,15 @@ static void check_attention(struct run *r, int piece) {
         int n = r->n - i < piece ? r->n - i : piece;
         REQUIRE(hl_feed(r->session, r->tokens + i, n) == HL_OK);
         const struct json *heads = json_get(attention, "weights")->child;
-        for (const struct json *l = json_get(attention, "layers")->child; l; l = l->next, heads = heads->next) {
+        for (const struct json *l = json_get(attention, "layers")->child; l;
+             l = l->next, heads = heads->next) {
             int32_t shape[3];
             const float *map = hl_tap_read(r->session, HL_TAP_ATTN_PROB, (int)l->number, shape);
             REQUIRE(map && shape[1] == n && shape[2] == i + n);
             double off = attention_distance(r, heads, map, shape, i);
             if (!(off <= r->g->attention))
-                test_fail(__FILE__, __LINE__, "%s: attention of layer %d is off by %g", r->g->name, (int)l->number, off);
+                test_fail(__FILE__, __LINE__, "%s: attention of layer %d is off by %g", r->g->name,
+                          (int)l->number, off);
         }
     }
 }
@@ -209,7 +216,8 @@ TEST(greedy_continuations_are_those_of_transformers) {
         REQUIRE(run_open(&r, &goldens[i], 1, HL_HIGH));
         feed_in_pieces(&r, r.n);
         const struct json *margin = json_get(r.root, "greedy_margin")->child;
-        for (const struct json *want = json_get(r.root, "greedy")->child; want; want = want->next, margin = margin->next) {
+        for (const struct json *want = json_get(r.root, "greedy")->child; want;
+             want = want->next, margin = margin->next) {
             int32_t got = largest(hl_logits(r.session), r.info.n_vocab);
             if (r.g->fast == 0 || margin->number > 0.02) EXPECT_EQ(got, want->number);
             got = (int32_t)want->number;
@@ -228,7 +236,8 @@ static float *all_logits(struct run *r, int piece) {
         int n = r->n - i < piece ? r->n - i : piece;
         int32_t shape[3];
         if (hl_feed(r->session, r->tokens + i, n) != HL_OK) test_fail(__FILE__, __LINE__, "%s", hl_error());
-        memcpy(all + (size_t)i * n_vocab, hl_tap_read(r->session, HL_TAP_LOGITS, 0, shape), (size_t)n * n_vocab * sizeof *all);
+        memcpy(all + (size_t)i * n_vocab, hl_tap_read(r->session, HL_TAP_LOGITS, 0, shape),
+               (size_t)n * n_vocab * sizeof *all);
     }
     return all;
 }
@@ -281,12 +290,14 @@ TEST(best_logits_of_every_position_are_those_of_transformers) {
         REQUIRE(run_open(&r, &goldens[i], 1, HL_HIGH));
         float *logits = all_logits(&r, HL_CHUNK), *row = logits;
         double worst = 0;
-        for (const struct json *top = json_get(r.root, "logits_top8")->child; top; top = top->next, row += r.info.n_vocab) {
+        for (const struct json *top = json_get(r.root, "logits_top8")->child; top;
+             top = top->next, row += r.info.n_vocab) {
             const struct json *value = json_at(top, 1)->child;
             for (const struct json *id = json_at(top, 0)->child; id; id = id->next, value = value->next)
                 worst = fmax(worst, fabs((double)row[(int)id->number] - value->number));
         }
-        if (!(worst <= r.g->logits)) test_fail(__FILE__, __LINE__, "%s: logits are off by %g", r.g->name, worst);
+        if (!(worst <= r.g->logits))
+            test_fail(__FILE__, __LINE__, "%s: logits are off by %g", r.g->name, worst);
         free(logits);
         run_close(&r);
     }
@@ -295,16 +306,16 @@ TEST(best_logits_of_every_position_are_those_of_transformers) {
 /* ---- experts */
 
 /* Places of the pairs (expert, weight) of one row that golden's list names, in any order; weights within tolerance. */
-static void check_route(const struct run *r, int layer, int row, const float *got, int n_used, const struct json *experts,
-                        const struct json *weights) {
+static void check_route(const struct run *r, int layer, int row, const float *got, int n_used,
+                        const struct json *experts, const struct json *weights) {
     const struct json *weight = weights->child;
     for (const struct json *want = experts->child; want; want = want->next, weight = weight->next) {
         double off = (double)INFINITY;
         for (int u = 0; u < n_used; u++)
             if ((double)got[2 * u] == want->number) off = fabs((double)got[2 * u + 1] - weight->number);
         if (!(off <= r->g->attention))
-            test_fail(__FILE__, __LINE__, "%s: layer %d, position %d, expert %d: its weight is off by %g", r->g->name, layer, row,
-                      (int)want->number, off);
+            test_fail(__FILE__, __LINE__, "%s: layer %d, position %d, expert %d: its weight is off by %g",
+                      r->g->name, layer, row, (int)want->number, off);
     }
 }
 
@@ -323,7 +334,8 @@ TEST(routers_choose_the_experts_of_transformers) {
             REQUIRE(rows && shape[1] == r.n && shape[2] == 2 * r.info.n_expert_used);
             for (int row = 0; row < r.n; row++)
                 check_route(&r, atoi(l->key), row, rows + row * shape[2], r.info.n_expert_used,
-                            json_at(json_get(l, "experts"), (size_t)row), json_at(json_get(l, "weights"), (size_t)row));
+                            json_at(json_get(l, "experts"), (size_t)row),
+                            json_at(json_get(l, "weights"), (size_t)row));
         }
         run_close(&r);
     }
@@ -379,7 +391,8 @@ TEST(a_way_to_evaluate_latent_attention_that_is_none_is_refused) {
 static double score_distance(const float *latent, const float *rope, const float *prob, int n) {
     double sum = 0, worst = 0;
     for (int k = 0; k < n; k++) sum += exp((double)latent[k] + (double)rope[k]);
-    for (int k = 0; k < n; k++) worst = fmax(worst, fabs(exp((double)latent[k] + (double)rope[k]) / sum - (double)prob[k]));
+    for (int k = 0; k < n; k++)
+        worst = fmax(worst, fabs(exp((double)latent[k] + (double)rope[k]) / sum - (double)prob[k]));
     return worst;
 }
 

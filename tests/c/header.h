@@ -26,11 +26,17 @@ static inline const char *header_key(const struct header *h, const char *name) {
     return key;
 }
 
-static inline void set_int(struct header *h, const char *name, uint32_t v) { add_u32(&h->b, header_key(h, name), v); }
+static inline void set_int(struct header *h, const char *name, uint32_t v) {
+    add_u32(&h->b, header_key(h, name), v);
+}
 
-static inline void set_float(struct header *h, const char *name, float v) { add_f32(&h->b, header_key(h, name), v); }
+static inline void set_float(struct header *h, const char *name, float v) {
+    add_f32(&h->b, header_key(h, name), v);
+}
 
-static inline void set_text(struct header *h, const char *name, const char *v) { add_str(&h->b, header_key(h, name), v); }
+static inline void set_text(struct header *h, const char *name, const char *v) {
+    add_str(&h->b, header_key(h, name), v);
+}
 
 static inline void set_bool(struct header *h, const char *name, bool v) {
     uint8_t byte = v;

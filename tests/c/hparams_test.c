@@ -8,7 +8,8 @@ static void expect_read(struct header *h) {
 
 static void expect_refused(struct header *h, hl_status status, const char *words) {
     EXPECT_EQ(header_read(h), status);
-    if (!strstr(status_message(), words)) test_fail(__FILE__, __LINE__, "'%s' does not say '%s'", status_message(), words);
+    if (!strstr(status_message(), words))
+        test_fail(__FILE__, __LINE__, "'%s' does not say '%s'", status_message(), words);
     header_free(h);
 }
 
@@ -131,7 +132,8 @@ TEST(granite_s_factors_are_taken_from_the_file) {
 
 /* ---- latent attention */
 
-static struct header header_mla(const char *arch, uint32_t n_embd, uint32_t n_head, uint32_t latent, uint32_t d_rope) {
+static struct header header_mla(const char *arch, uint32_t n_embd, uint32_t n_head, uint32_t latent,
+                                uint32_t d_rope) {
     struct header h = header_of(arch, 27, n_embd, n_head);
     set_int(&h, "attention.kv_lora_rank", latent);
     set_int(&h, "rope.dimension_count", d_rope);

@@ -27,7 +27,9 @@ static struct numerics numerics_open(const char *name) {
     return c;
 }
 
-static double in(const struct numerics *c, const char *name) { return json_number(json_get(c->input, name), (double)NAN); }
+static double in(const struct numerics *c, const char *name) {
+    return json_number(json_get(c->input, name), (double)NAN);
+}
 
 static int in_int(const struct numerics *c, const char *name) { return (int)in(c, name); }
 
@@ -37,7 +39,8 @@ static void expect_values(const float *got, const struct numerics *c, const char
     float want[MAX_VALUES];
     int n = values(json_get(c->expected, name), want);
     EXPECT(n > 0);
-    for (int i = 0; i < n; i++) EXPECT_NEAR(got[i], (double)want[i], tolerance * fmax(1, fabs((double)want[i])));
+    for (int i = 0; i < n; i++)
+        EXPECT_NEAR(got[i], (double)want[i], tolerance * fmax(1, fabs((double)want[i])));
 }
 
 /* ---- rotation */
@@ -76,7 +79,8 @@ TEST(yarn_outside_deepseek_scales_cosines_and_not_the_scores) {
     set_int(&h, "rope.scaling.original_context_length", (uint32_t)in(&c, "original_ctx"));
     REQUIRE(header_read(&h) == HL_OK);
     EXPECT_NEAR(h.hp.rope_mscale, json_get(c.expected, "cos_sin_scale")->number, 1e-6);
-    EXPECT_NEAR(h.hp.attn_scale * sqrtf((float)d), json_get(c.expected, "softmax_scale_change")->number, 1e-6);
+    EXPECT_NEAR(h.hp.attn_scale * sqrtf((float)d), json_get(c.expected, "softmax_scale_change")->number,
+                1e-6);
     header_free(&h);
     json_free(&c.doc);
 }
@@ -85,12 +89,15 @@ TEST(yarn_outside_deepseek_scales_cosines_and_not_the_scores) {
  * are divided by the factor, the ones between are mixed. */
 TEST(yarn_leaves_fast_pairs_and_divides_slow_ones) {
     struct mem mem = {0};
-    struct model m = {.mem = &mem, .hp = {.n_rot = 64, .rope_base = 10000, .rope_scale = 1, .yarn_factor = 40, .n_ctx_orig = 4096}};
+    struct model m = {
+        .mem = &mem,
+        .hp = {.n_rot = 64, .rope_base = 10000, .rope_scale = 1, .yarn_factor = 40, .n_ctx_orig = 4096}};
     m.hp.yarn_beta_fast = 32;
     m.hp.yarn_beta_slow = 1;
     REQUIRE(rope_init(&m) == HL_OK);
     for (int i = 0; i < 32; i++) {
-        double plain = pow(10000, -2.0 * i / 64), turns = 4096 * plain / 6.283185307179586, got = m.rope_freq[ROPE_GLOBAL][i];
+        double plain = pow(10000, -2.0 * i / 64), turns = 4096 * plain / 6.283185307179586,
+               got = m.rope_freq[ROPE_GLOBAL][i];
         if (turns > 32 * 1.4) EXPECT_NEAR(got, plain, 1e-6 * plain);
         else if (turns < 1 / 1.4) EXPECT_NEAR(got, plain / 40, 1e-6 * plain / 40);
         else EXPECT(got <= plain && got >= plain / 40 * (1 - 1e-6));
@@ -123,7 +130,8 @@ TEST(columns_behind_the_rotated_ones_pass_through) {
 
 TEST(the_width_of_a_head_is_the_file_s_and_not_a_share_of_the_columns) {
     struct numerics c = numerics_open("head_dim_from_key_length");
-    struct header h = header_of(json_text(json_get(c.input, "arch")), 2, (uint32_t)in(&c, "n_embd"), (uint32_t)in(&c, "n_head"));
+    struct header h = header_of(json_text(json_get(c.input, "arch")), 2, (uint32_t)in(&c, "n_embd"),
+                                (uint32_t)in(&c, "n_head"));
     set_int(&h, "attention.head_count_kv", (uint32_t)in(&c, "n_head_kv"));
     set_int(&h, "attention.key_length", (uint32_t)in(&c, "key_length"));
     set_int(&h, "attention.value_length", (uint32_t)in(&c, "key_length"));
@@ -174,7 +182,8 @@ static hl_model *load_with_window(uint32_t window) {
 
 static void check_window(const char *name) {
     struct numerics c = numerics_open(name);
-    int pos = in_int(&c, "query_pos"), first = (int)json_get(c.expected, "first_visible")->number, n_visible = 0;
+    int pos = in_int(&c, "query_pos"), first = (int)json_get(c.expected, "first_visible")->number,
+        n_visible = 0;
     hl_model *m = load_with_window((uint32_t)in(&c, "window"));
     hl_session *s = hl_session_new(m, 520, HL_KV_F32);
     REQUIRE(s && hl_tap_set(s, HL_TAP_ATTN_PROB, 0, true) == HL_OK);
@@ -282,7 +291,8 @@ TEST(a_choice_of_experts_is_complete_whatever_the_router_says) {
     static const float odd[] = {NAN, -INFINITY, INFINITY, 0};
     uint64_t seed = 5;
     for (int round = 0; round < 500; round++) {
-        struct hparams hp = {.n_expert = 8, .n_expert_used = 3, .n_expert_groups = 4, .n_groups_used = 2, .expert_scale = 1};
+        struct hparams hp = {
+            .n_expert = 8, .n_expert_used = 3, .n_expert_groups = 4, .n_groups_used = 2, .expert_scale = 1};
         float p[8], bias[8], weights[3];
         int chosen[3];
         hp.expert_gate = round % 2 ? GATE_SOFTMAX : GATE_SIGMOID;
@@ -306,7 +316,8 @@ static void multiply(float *y, const struct matrix *w, const float *x) {
 TEST(absorbed_attention_gives_what_expanded_keys_and_values_give) {
     enum { HEADS = 2, NOPE = 4, ROPE = 2, RANK = 3, PADDED = 4, VALUE = 4, LENGTH = 3 };
     struct numerics c = numerics_open("mla_absorb");
-    float w_uk[MAX_VALUES], w_uv[MAX_VALUES], latent[MAX_VALUES], k_rope[MAX_VALUES], q_nope[MAX_VALUES], q_rope[MAX_VALUES];
+    float w_uk[MAX_VALUES], w_uv[MAX_VALUES], latent[MAX_VALUES], k_rope[MAX_VALUES], q_nope[MAX_VALUES],
+        q_rope[MAX_VALUES];
     float out[HEADS * VALUE];
     EXPECT_EQ(values(json_get(c.input, "W_uk"), w_uk), HEADS * NOPE * RANK);
     EXPECT_EQ(values(json_get(c.input, "W_uv"), w_uv), HEADS * VALUE * RANK);
@@ -356,7 +367,8 @@ TEST(turned_matrices_hold_the_columns_of_the_file) {
             type->to_f32(want, file + (size_t)row * row_bytes, COLUMNS);
             for (int column = 0; column < COLUMNS; column++) {
                 panel_row(got, &w, column);
-                EXPECT_NEAR(got[row], (double)want[column], fabs((double)want[column]) * (t < 3 ? 0 : 0x1p-11) + (t < 3 ? 0 : 0x1p-25));
+                EXPECT_NEAR(got[row], (double)want[column],
+                            fabs((double)want[column]) * (t < 3 ? 0 : 0x1p-11) + (t < 3 ? 0 : 0x1p-25));
             }
         }
         free(panels);

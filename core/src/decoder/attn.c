@@ -13,25 +13,26 @@ struct attn_job {
     struct attn_dims dims;
     const struct kv *kv;
     const struct taps *taps;
-    float *q, *o;   /* [n][n_head][k_dim], [n][n_head][v_dim] */
+    float *q, *o; /* [n][n_head][k_dim], [n][n_head][v_dim] */
     int l, first, n;
-    int window;     /* positions a row sees, its own included; 0: all */
-    int group;      /* query heads that share a cached head */
-    int span0;      /* first span that a row sees */
-    int n_spans;    /* spans from there to the last row's position */
-    int tiles;      /* of ATTN_ROWS rows */
+    int window;  /* positions a row sees, its own included; 0: all */
+    int group;   /* query heads that share a cached head */
+    int span0;   /* first span that a row sees */
+    int n_spans; /* spans from there to the last row's position */
+    int tiles;   /* of ATTN_ROWS rows */
 };
 
 /* The keys and values of one span of one cached head as f32. */
 struct span {
-    int start, n_keys;     /* first position, positions */
-    const float *keys;     /* [n_keys][k_dim] */
-    const float *values;   /* [n_keys][v_stride] */
+    int start, n_keys;   /* first position, positions */
+    const float *keys;   /* [n_keys][k_dim] */
+    const float *values; /* [n_keys][v_stride] */
     int v_stride;
 };
 
 /* n rows of the cache as f32, where they are or in scratch; the last `plain` numbers of a q8_0 row are f16. */
-static const float *cached_rows(const struct attn_job *a, const void *rows, float *scratch, int n, int width, int plain) {
+static const float *cached_rows(const struct attn_job *a, const void *rows, float *scratch, int n, int width,
+                                int plain) {
     const struct kernels *k = a->d->k;
     if (kv_type(a->kv) == HL_KV_F32) return rows;
     if (kv_type(a->kv) == HL_KV_F16) {
@@ -43,7 +44,8 @@ static const float *cached_rows(const struct attn_job *a, const void *rows, floa
         size_t codes = (size_t)(width - plain) / Q8_GROUP * Q8_BYTES;
         for (int i = 0; i < n; i++, row += codes + 2 * (size_t)plain) {
             k->f32_from_q8_row(scratch + i * width, row, width - plain);
-            k->f32_from_f16_row(scratch + (i + 1) * width - plain, (const uint16_t *)(const void *)(row + codes), plain);
+            k->f32_from_f16_row(scratch + (i + 1) * width - plain,
+                                (const uint16_t *)(const void *)(row + codes), plain);
         }
     }
     return scratch;
@@ -52,7 +54,8 @@ static const float *cached_rows(const struct attn_job *a, const void *rows, floa
 /* The keys and values of head h, made from the latent rows. */
 static struct span expanded_span(const struct attn_job *a, struct attn_scratch *s, int h, int start, int n) {
     const struct attn_dims *latent = &a->d->dims;
-    const float *rows = cached_rows(a, kv_keys(a->kv, a->l, 0, start), s->keys, n, latent->k_dim, latent->k_plain);
+    const float *rows =
+        cached_rows(a, kv_keys(a->kv, a->l, 0, start), s->keys, n, latent->k_dim, latent->k_plain);
     attn_mla_expand(a->d, a->l, h, rows, n, s->head_keys, s->head_values, s->weights);
     return (struct span){start, n, s->head_keys, s->head_values, a->dims.v_dim};
 }
@@ -97,10 +100,12 @@ static void mask(const struct attn_job *a, float *scores, int pos, const struct 
 }
 
 /* Scores of n_rows query rows, q_stride floats apart, with a span's keys, not yet masked. */
-static void score(const struct attn_job *a, float *scores, const float *q, int q_stride, int n_rows, const struct span *span) {
+static void score(const struct attn_job *a, float *scores, const float *q, int q_stride, int n_rows,
+                  const struct span *span) {
     const struct kernels *k = a->d->k;
     float cap = a->d->m->hp.attn_softcap;
-    k->attn_scores(scores, KV_BLOCK, q, q_stride, n_rows, span->keys, a->dims.k_dim, span->n_keys, a->dims.k_dim);
+    k->attn_scores(scores, KV_BLOCK, q, q_stride, n_rows, span->keys, a->dims.k_dim, span->n_keys,
+                   a->dims.k_dim);
     if (cap == 0) return;
     for (int i = 0; i < n_rows; i++) k->softcap(scores + i * KV_BLOCK, cap, span->n_keys);
 }
@@ -157,8 +162,8 @@ static void decode_unit(void *arg, int unit, int thread) {
             mask(a, s->scores + i * KV_BLOCK, a->first, &span);
             weigh(a->d->k, s->scores + i * KV_BLOCK, span.n_keys, part + (size_t)i * (size_t)head_stride);
         }
-        a->d->k->attn_values(part + 2, head_stride, s->scores, KV_BLOCK, n_heads, span.values, span.v_stride, span.n_keys,
-                             a->dims.v_dim);
+        a->d->k->attn_values(part + 2, head_stride, s->scores, KV_BLOCK, n_heads, span.values, span.v_stride,
+                             span.n_keys, a->dims.v_dim);
     }
 }
 
@@ -166,7 +171,8 @@ static void merge_unit(void *arg, int head, int thread) {
     const struct attn_job *a = arg;
     (void)thread;
     clear(a, 0, head);
-    for (int span = 0; span < a->n_spans; span++) merge(a, 0, head, partial_of(a, head, span), partial_of(a, head, span) + 2);
+    for (int span = 0; span < a->n_spans; span++)
+        merge(a, 0, head, partial_of(a, head, span), partial_of(a, head, span) + 2);
     finish(a, 0, head);
 }
 
@@ -182,7 +188,8 @@ static void decode_run(struct attn_job *a) {
 
 /* ---- several positions (prompt): a unit is a tile of rows of one cached head */
 
-static void prefill_span(const struct attn_job *a, struct attn_scratch *s, int head, int row0, int n_rows, const struct span *span) {
+static void prefill_span(const struct attn_job *a, struct attn_scratch *s, int head, int row0, int n_rows,
+                         const struct span *span) {
     int v_dim = a->dims.v_dim;
     float part[ATTN_ROWS][2];
     score(a, s->scores, query_row(a, row0, head), a->dims.n_head * a->dims.k_dim, n_rows, span);
@@ -190,14 +197,16 @@ static void prefill_span(const struct attn_job *a, struct attn_scratch *s, int h
         mask(a, s->scores + i * KV_BLOCK, a->first + row0 + i, span);
         weigh(a->d->k, s->scores + i * KV_BLOCK, span->n_keys, part[i]);
     }
-    a->d->k->attn_values(s->out, v_dim, s->scores, KV_BLOCK, n_rows, span->values, span->v_stride, span->n_keys, v_dim);
+    a->d->k->attn_values(s->out, v_dim, s->scores, KV_BLOCK, n_rows, span->values, span->v_stride,
+                         span->n_keys, v_dim);
     for (int i = 0; i < n_rows; i++) merge(a, row0 + i, head, part[i], s->out + i * v_dim);
 }
 
 static void prefill_unit(void *arg, int unit, int thread) {
     const struct attn_job *a = arg;
     struct attn_scratch *s = &a->d->attn[thread];
-    int h = unit / a->tiles, row0 = unit % a->tiles * ATTN_ROWS, n_rows = a->n - row0 < ATTN_ROWS ? a->n - row0 : ATTN_ROWS;
+    int h = unit / a->tiles, row0 = unit % a->tiles * ATTN_ROWS,
+        n_rows = a->n - row0 < ATTN_ROWS ? a->n - row0 : ATTN_ROWS;
     int end = a->first + row0 + n_rows, head0 = h * a->group, head1 = head0 + a->group;
     for (int head = head0; head < head1; head++)
         for (int i = 0; i < n_rows; i++) clear(a, row0 + i, head);
@@ -209,8 +218,17 @@ static void prefill_unit(void *arg, int unit, int thread) {
         for (int i = 0; i < n_rows; i++) finish(a, row0 + i, head);
 }
 
-static struct attn_job job(struct decoder *d, const struct kv *kv, const struct taps *taps, int l, int first, int n) {
-    struct attn_job a = {.d = d, .dims = d->dims, .kv = kv, .taps = taps, .q = d->q, .o = d->o, .l = l, .first = first, .n = n};
+static struct attn_job job(struct decoder *d, const struct kv *kv, const struct taps *taps, int l, int first,
+                           int n) {
+    struct attn_job a = {.d = d,
+                         .dims = d->dims,
+                         .kv = kv,
+                         .taps = taps,
+                         .q = d->q,
+                         .o = d->o,
+                         .l = l,
+                         .first = first,
+                         .n = n};
     const struct hparams *hp = &d->m->hp;
     if (d->expanded) {
         a.dims = (struct attn_dims){hp->n_head, hp->n_head, hp->d_head_k, hp->d_head_v, 0, false};
@@ -261,16 +279,20 @@ static void prob_unit(void *arg, int head, int thread) {
 }
 
 /* The part of one query head's scores that columns from .. from + width - 1 of queries and keys give. */
-static void part_of_scores(const struct attn_job *a, struct attn_scratch *s, hl_tap name, int head, int from, int width) {
+static void part_of_scores(const struct attn_job *a, struct attn_scratch *s, hl_tap name, int head, int from,
+                           int width) {
     float *map = clear_map(a, name, head);
     int length = a->first + a->n, k_dim = a->dims.k_dim;
     for (int number = a->span0; number < a->span0 + a->n_spans; number++) {
         struct span span = read_span(a, s, head / a->group, number, length);
         for (int row = 0; row < a->n; row++) {
-            int pos = a->first + row, seen = first_seen(a, pos) > span.start ? first_seen(a, pos) : span.start;
+            int pos = a->first + row,
+                seen = first_seen(a, pos) > span.start ? first_seen(a, pos) : span.start;
             int end = span.start + span.n_keys < pos + 1 ? span.start + span.n_keys : pos + 1;
-            a->d->k->attn_scores(s->scores, KV_BLOCK, query_row(a, row, head) + from, 0, 1, span.keys + from, k_dim, span.n_keys, width);
-            for (int key = seen; key < end; key++) map[(size_t)row * (size_t)length + (size_t)key] = s->scores[key - span.start];
+            a->d->k->attn_scores(s->scores, KV_BLOCK, query_row(a, row, head) + from, 0, 1, span.keys + from,
+                                 k_dim, span.n_keys, width);
+            for (int key = seen; key < end; key++)
+                map[(size_t)row * (size_t)length + (size_t)key] = s->scores[key - span.start];
         }
     }
 }

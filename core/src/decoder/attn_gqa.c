@@ -3,8 +3,8 @@
 
 #include "decoder/steps.h"
 
-void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src, int heads, int width,
-                int plain, int pos) {
+void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src,
+                int heads, int width, int plain, int pos) {
     const struct kernels *k = a->d->k;
     for (int h = 0; h < heads; h++, src += width) {
         unsigned char *dst = place(a->kv, a->l, h, pos);
@@ -24,7 +24,8 @@ void attn_rotate(const struct attn_rows *a, float *x, int heads, int stride, int
     int n_rot = a->d->m->hp.n_rot;
     if (!a->cs) return;
     const float *cs = a->cs + row * (n_rot / 2), *sn = a->sn + row * (n_rot / 2);
-    for (int h = 0; h < heads; h++) a->d->k->rope(x + h * stride, cs, sn, n_rot, a->d->m->arch->rope == ROPE_INTERLEAVED);
+    for (int h = 0; h < heads; h++)
+        a->d->k->rope(x + h * stride, cs, sn, n_rot, a->d->m->arch->rope == ROPE_INTERLEAVED);
 }
 
 /* Norm over each head, or over all heads together. */
@@ -42,8 +43,10 @@ static void finish_row(void *arg, int row) {
     struct decoder *d = a->d;
     const struct hparams *hp = &d->m->hp;
     const struct layer *w = &d->m->layers[a->l];
-    int n_q = hp->n_head * hp->d_head_k, n_k = hp->n_head_kv * hp->d_head_k, n_v = hp->n_head_kv * hp->d_head_v;
-    float *q = d->q + (size_t)row * (size_t)n_q, *k = d->kr + (size_t)row * (size_t)n_k, *v = d->vr + (size_t)row * (size_t)n_v;
+    int n_q = hp->n_head * hp->d_head_k, n_k = hp->n_head_kv * hp->d_head_k,
+        n_v = hp->n_head_kv * hp->d_head_v;
+    float *q = d->q + (size_t)row * (size_t)n_q, *k = d->kr + (size_t)row * (size_t)n_k,
+          *v = d->vr + (size_t)row * (size_t)n_v;
     norm_heads(d, q, w->q_norm, hp->n_head, hp->d_head_k);
     norm_heads(d, k, w->k_norm, hp->n_head_kv, hp->d_head_k);
     attn_rotate(a, q, hp->n_head, hp->d_head_k, row);
@@ -56,7 +59,8 @@ static void finish_row(void *arg, int row) {
 void attn_gqa_rows(const struct attn_rows *a, const struct taps *taps) {
     struct decoder *d = a->d;
     const struct layer *w = &d->m->layers[a->l];
-    struct linear jobs[] = {linear_whole(d, &w->wq, w->bq, d->q, a->n), linear_whole(d, &w->wk, w->bk, d->kr, a->n),
+    struct linear jobs[] = {linear_whole(d, &w->wq, w->bq, d->q, a->n),
+                            linear_whole(d, &w->wk, w->bk, d->kr, a->n),
                             linear_whole(d, &w->wv, w->bv, d->vr, a->n)};
     linear_run(d, jobs, 3);
     rows_run(d, finish_row, (void *)a, a->n);

@@ -16,7 +16,8 @@ static void finish_row(void *arg, int row) {
     const struct hparams *hp = &d->m->hp;
     const struct layer *w = &d->m->layers[a->l];
     int r = hp->kv_lora_rank, k_dim = d->dims.k_dim;
-    float *q = d->q_heads + (size_t)row * (size_t)(hp->n_head * hp->d_head_k), *k = d->kr + (size_t)row * (size_t)k_dim;
+    float *q = d->q_heads + (size_t)row * (size_t)(hp->n_head * hp->d_head_k),
+          *k = d->kr + (size_t)row * (size_t)k_dim;
     float *q_latent = d->q + (size_t)row * (size_t)(hp->n_head * k_dim);
     if (w->kv_a_norm) d->k->rms_norm(k, k, w->kv_a_norm, r, hp->norm_eps);
     attn_rotate(a, k + r, 1, hp->n_rot, row);
@@ -33,7 +34,8 @@ static void finish_row(void *arg, int row) {
 /* One product for each head: rows h * n .. of act_heads -> columns h * width .. of y. */
 static void heads_run(struct decoder *d, const struct stack *w, float *y, int width, int n) {
     for (int h = 0; h < w->n; h++)
-        d->head_jobs[h] = (struct linear){stack_at(w, h), NULL, &d->act_heads, y + h * width, (size_t)(w->n * width), h * n, n};
+        d->head_jobs[h] = (struct linear){
+            stack_at(w, h), NULL, &d->act_heads, y + h * width, (size_t)(w->n * width), h * n, n};
     linear_run(d, d->head_jobs, w->n);
 }
 
@@ -73,7 +75,8 @@ void attn_mla_rows(const struct attn_rows *a, const struct taps *taps) {
     tap_rows(taps, HL_TAP_Q, a->l, d->q, (size_t)(hp->n_head * d->dims.k_dim));
 }
 
-void attn_mla_expand(const struct decoder *d, int l, int h, const float *rows, int n, float *keys, float *values, float *w) {
+void attn_mla_expand(const struct decoder *d, int l, int h, const float *rows, int n, float *keys,
+                     float *values, float *w) {
     const struct hparams *hp = &d->m->hp;
     const struct matrix wk = stack_at(&d->m->layers[l].wk_b, h), wv = stack_at(&d->m->layers[l].wv_b, h);
     int k_dim = d->dims.k_dim, r = hp->kv_lora_rank;
@@ -83,7 +86,8 @@ void attn_mla_expand(const struct decoder *d, int l, int h, const float *rows, i
     }
     for (int i = 0; i < r; i++) {
         panel_row(w, &wk, i);
-        for (int j = 0; j < n; j++) d->k->scale_add(keys + j * hp->d_head_k, 1, w, rows[j * k_dim + i], hp->d_nope);
+        for (int j = 0; j < n; j++)
+            d->k->scale_add(keys + j * hp->d_head_k, 1, w, rows[j * k_dim + i], hp->d_nope);
     }
     for (int i = 0; i < hp->d_head_v; i++) {
         panel_row(w, &wv, i);
@@ -101,7 +105,8 @@ static void gather_output_row(void *arg, int row) {
     struct decoder *d = j->d;
     size_t r = (size_t)d->dims.v_dim, n_head = (size_t)d->dims.n_head;
     for (size_t h = 0; h < n_head; h++)
-        memcpy(d->gather + (h * (size_t)j->n + (size_t)row) * r, d->o + ((size_t)row * n_head + h) * r, r * sizeof(float));
+        memcpy(d->gather + (h * (size_t)j->n + (size_t)row) * r, d->o + ((size_t)row * n_head + h) * r,
+               r * sizeof(float));
 }
 
 void attn_mla_values(struct decoder *d, int l, int n) {

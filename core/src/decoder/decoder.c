@@ -18,28 +18,31 @@ void *decoder_own(struct decoder *d, size_t n, size_t size) {
     return p;
 }
 
-static int max_int(int a, int b) {
-    return a > b ? a : b;
-}
+static int max_int(int a, int b) { return a > b ? a : b; }
 
 static struct attn_dims attn_dims(const struct model *m) {
     const struct hparams *hp = &m->hp;
     if (m->arch->attn == ATTN_MLA)
-        return (struct attn_dims){hp->n_head, 1, hp->kv_lora_rank + hp->n_rot, hp->kv_lora_rank, hp->n_rot, true};
+        return (struct attn_dims){hp->n_head,       1,         hp->kv_lora_rank + hp->n_rot,
+                                  hp->kv_lora_rank, hp->n_rot, true};
     return (struct attn_dims){hp->n_head, hp->n_head_kv, hp->d_head_k, hp->d_head_v, 0, false};
 }
 
 static int act_columns(const struct hparams *hp) {
-    int n = max_int(max_int(hp->n_embd, hp->q_lora_rank), max_int(hp->n_head * hp->d_head_v, max_int(hp->n_ff, hp->n_ff_shexp)));
+    int n = max_int(max_int(hp->n_embd, hp->q_lora_rank),
+                    max_int(hp->n_head * hp->d_head_v, max_int(hp->n_ff, hp->n_ff_shexp)));
     return (n + PANEL_BLOCK - 1) / PANEL_BLOCK * PANEL_BLOCK;
 }
 
 bool act_new(struct decoder *d, struct act *a, int n, int n_columns) {
     size_t columns = (size_t)(n_columns + PANEL_BLOCK - 1) / PANEL_BLOCK * PANEL_BLOCK;
     size_t codes = mem_size((size_t)n, columns), blocks = mem_size((size_t)n, columns / PANEL_BLOCK);
-    return (a->codes8 = decoder_own(d, codes, sizeof *a->codes8)) && (a->codes16 = decoder_own(d, codes, sizeof *a->codes16)) &&
-           (a->low8 = decoder_own(d, codes, sizeof *a->low8)) && (a->wide = decoder_own(d, blocks, sizeof *a->wide)) &&
-           (a->d = decoder_own(d, blocks, sizeof *a->d)) && (a->s = decoder_own(d, blocks, sizeof *a->s)) && (a->s2 = decoder_own(d, 2 * blocks, sizeof *a->s2)) &&
+    return (a->codes8 = decoder_own(d, codes, sizeof *a->codes8)) &&
+           (a->codes16 = decoder_own(d, codes, sizeof *a->codes16)) &&
+           (a->low8 = decoder_own(d, codes, sizeof *a->low8)) &&
+           (a->wide = decoder_own(d, blocks, sizeof *a->wide)) &&
+           (a->d = decoder_own(d, blocks, sizeof *a->d)) && (a->s = decoder_own(d, blocks, sizeof *a->s)) &&
+           (a->s2 = decoder_own(d, 2 * blocks, sizeof *a->s2)) &&
            (a->sum8 = decoder_own(d, blocks, sizeof *a->sum8));
 }
 
@@ -56,7 +59,8 @@ struct attn_sizes {
 static struct attn_sizes attn_sizes(const struct model *m) {
     const struct hparams *hp = &m->hp;
     struct attn_dims a = attn_dims(m);
-    struct attn_sizes s = {.keys = (size_t)KV_BLOCK * (size_t)a.k_dim, .scores = (size_t)ATTN_ROWS * KV_BLOCK};
+    struct attn_sizes s = {.keys = (size_t)KV_BLOCK * (size_t)a.k_dim,
+                           .scores = (size_t)ATTN_ROWS * KV_BLOCK};
     s.out = (size_t)ATTN_ROWS * (size_t)max_int(a.v_dim, hp->d_head_v);
     if (!a.values_in_keys) {
         s.values = (size_t)KV_BLOCK * (size_t)a.v_dim;
@@ -101,7 +105,9 @@ static bool rows_new(struct decoder *d, float **p, int n) {
 static bool rope_new(struct decoder *d) {
     for (int set = 0; set < ROPE_SETS; set++) {
         if (!d->m->rope_freq[set]) continue;
-        if (!rows_new(d, &d->rope_cos[set], d->m->hp.n_rot / 2) || !rows_new(d, &d->rope_sin[set], d->m->hp.n_rot / 2)) return false;
+        if (!rows_new(d, &d->rope_cos[set], d->m->hp.n_rot / 2) ||
+            !rows_new(d, &d->rope_sin[set], d->m->hp.n_rot / 2))
+            return false;
     }
     return true;
 }
@@ -111,19 +117,23 @@ static bool mla_new(struct decoder *d) {
     int columns = max_int(hp->d_nope, hp->kv_lora_rank), rows = hp->n_head * HL_CHUNK;
     d->gather = decoder_own(d, mem_size((size_t)rows, (size_t)columns), sizeof(float));
     d->head_jobs = decoder_own(d, (size_t)hp->n_head, sizeof *d->head_jobs);
-    return d->gather && d->head_jobs && act_new(d, &d->act_heads, rows, columns) && rows_new(d, &d->q_a, hp->q_lora_rank) &&
-           rows_new(d, &d->q_heads, hp->n_head * hp->d_head_k) && rows_new(d, &d->o_heads, hp->n_head * hp->d_head_v);
+    return d->gather && d->head_jobs && act_new(d, &d->act_heads, rows, columns) &&
+           rows_new(d, &d->q_a, hp->q_lora_rank) && rows_new(d, &d->q_heads, hp->n_head * hp->d_head_k) &&
+           rows_new(d, &d->o_heads, hp->n_head * hp->d_head_v);
 }
 
 static bool scratch_new(struct decoder *d) {
     const struct hparams *hp = &d->m->hp;
     const struct attn_dims *dims = &d->dims;
     int n_ff = max_int(hp->n_ff, hp->n_ff_shexp);
-    bool ok = rope_new(d) && attn_scratch_new(d) && act_new(d, &d->act, HL_CHUNK, act_columns(hp)) && rows_new(d, &d->x, hp->n_embd) &&
-              rows_new(d, &d->xn, hp->n_embd) && rows_new(d, &d->q, dims->n_head * dims->k_dim) &&
-              rows_new(d, &d->kr, dims->n_head_kv * dims->k_dim) && rows_new(d, &d->vr, dims->values_in_keys ? 0 : dims->n_head_kv * dims->v_dim) &&
-              rows_new(d, &d->o, dims->n_head * dims->v_dim) && rows_new(d, &d->y, hp->n_embd) && rows_new(d, &d->gate, n_ff) &&
-              rows_new(d, &d->up, n_ff) && rows_new(d, &d->softmax, dims->n_head * 2);
+    bool ok = rope_new(d) && attn_scratch_new(d) && act_new(d, &d->act, HL_CHUNK, act_columns(hp)) &&
+              rows_new(d, &d->x, hp->n_embd) && rows_new(d, &d->xn, hp->n_embd) &&
+              rows_new(d, &d->q, dims->n_head * dims->k_dim) &&
+              rows_new(d, &d->kr, dims->n_head_kv * dims->k_dim) &&
+              rows_new(d, &d->vr, dims->values_in_keys ? 0 : dims->n_head_kv * dims->v_dim) &&
+              rows_new(d, &d->o, dims->n_head * dims->v_dim) && rows_new(d, &d->y, hp->n_embd) &&
+              rows_new(d, &d->gate, n_ff) && rows_new(d, &d->up, n_ff) &&
+              rows_new(d, &d->softmax, dims->n_head * 2);
     if (d->m->arch->attn == ATTN_MLA) ok = ok && mla_new(d);
     else d->o_heads = d->o;
     return ok && (hp->n_expert == 0 || moe_new(d));
@@ -139,7 +149,8 @@ hl_status decoder_new(struct decoder **out, const struct model *m, hl_precision 
     d->dims = attn_dims(m);
     if (!scratch_new(d)) {
         decoder_free(d);
-        return status_set(HL_EMEMORY, "decoder: no memory for the scratch of %d positions: use a smaller model", HL_CHUNK);
+        return status_set(
+            HL_EMEMORY, "decoder: no memory for the scratch of %d positions: use a smaller model", HL_CHUNK);
     }
     *out = d;
     return HL_OK;
@@ -153,31 +164,59 @@ void decoder_free(struct decoder *d) {
     mem_free(mem, MEM_SCRATCH, d, sizeof *d);
 }
 
+/* Bytes that act_new takes for one row. */
+static size_t act_row_bytes(int n_columns) {
+    const struct act *a = NULL;
+    size_t blocks = (size_t)(n_columns + PANEL_BLOCK - 1) / PANEL_BLOCK;
+    size_t column = sizeof *a->codes8 + sizeof *a->codes16 + sizeof *a->low8;
+    return blocks *
+           (PANEL_BLOCK * column + sizeof *a->wide + sizeof *a->d + 3 * sizeof *a->s + sizeof *a->sum8);
+}
+
+/* Of one position: MLA's queries, heads and what is gathered for the products of each head. */
+static size_t mla_row_bytes(const struct hparams *hp) {
+    int columns = max_int(hp->d_nope, hp->kv_lora_rank);
+    size_t head = act_row_bytes(columns) + 4 * (size_t)(columns + hp->d_head_k + hp->d_head_v);
+    return 4 * (size_t)hp->q_lora_rank + (size_t)hp->n_head * head;
+}
+
+/* Of one position: router, shared experts, and for each chosen expert its row in, between and out. */
+static size_t moe_row_bytes(const struct hparams *hp) {
+    size_t place = act_row_bytes(max_int(hp->n_embd, hp->n_ff_exp)) +
+                   4 * (size_t)(2 * hp->n_embd + 2 * hp->n_ff_exp + 4);
+    return 4 * (size_t)(hp->n_expert + hp->n_embd) + (size_t)hp->n_expert_used * place;
+}
+
 size_t decoder_scratch_bytes(const struct model *m) {
     const struct hparams *hp = &m->hp;
     struct attn_dims a = attn_dims(m);
-    size_t codes = 4 + 21 / PANEL_BLOCK + 1; /* bytes of an activation's codes, rounded up */
-    size_t n_ff = (size_t)max_int(hp->n_ff, hp->n_ff_shexp), columns = (size_t)act_columns(hp);
-    size_t heads = (size_t)a.n_head * (size_t)(a.k_dim + a.v_dim + 2) + (size_t)a.n_head_kv * (size_t)(a.k_dim + a.v_dim);
-    size_t row = 4 * (3 * (size_t)hp->n_embd + 2 * n_ff + heads + ROPE_SETS * (size_t)hp->n_rot) + codes * columns;
-    if (a.values_in_keys)
-        row += (size_t)a.n_head * (4 * (size_t)(hp->d_head_k + hp->d_head_v) + (4 + codes) * (size_t)max_int(hp->d_nope, a.v_dim));
-    size_t expert = (4 + codes) * (size_t)max_int(hp->n_embd, hp->n_ff_exp) + 4 * (size_t)(hp->n_embd + 2 * hp->n_ff_exp);
-    row += (size_t)hp->n_expert_used * expert;
     struct attn_sizes thread = attn_sizes(m);
-    return HL_CHUNK * row + (size_t)pool_threads(m->pool) * attn_floats(&thread) * sizeof(float);
+    size_t n_ff = (size_t)max_int(hp->n_ff, hp->n_ff_shexp);
+    size_t heads = (size_t)a.n_head * (size_t)(a.k_dim + a.v_dim + 2) +
+                   (size_t)a.n_head_kv * (size_t)(a.k_dim + a.v_dim);
+    size_t row = 4 * (3 * (size_t)hp->n_embd + 2 * n_ff + heads + ROPE_SETS * (size_t)hp->n_rot) +
+                 act_row_bytes(act_columns(hp));
+    if (a.values_in_keys) row += mla_row_bytes(hp);
+    size_t rest = sizeof(struct decoder) + (size_t)hp->n_head * sizeof(struct linear);
+    if (hp->n_expert > 0) {
+        row += moe_row_bytes(hp);
+        rest += 2 * (size_t)hp->n_expert * (sizeof(struct linear) + sizeof(int));
+    }
+    return HL_CHUNK * row + (size_t)pool_threads(m->pool) * attn_floats(&thread) * sizeof(float) + rest;
 }
 
 void decoder_kv_shapes(const struct model *m, struct kv_shape *shapes) {
     struct attn_dims a = attn_dims(m);
     for (int l = 0; l < m->hp.n_layer; l++)
-        shapes[l] = (struct kv_shape){a.n_head_kv, a.k_dim, a.values_in_keys ? 0 : a.v_dim, a.k_plain, m->layers[l].window};
+        shapes[l] = (struct kv_shape){a.n_head_kv, a.k_dim, a.values_in_keys ? 0 : a.v_dim, a.k_plain,
+                                      m->layers[l].window};
 }
 
 hl_status decoder_reserve(struct decoder *d, int n_ctx) {
     int n_spans = (n_ctx + KV_BLOCK - 1) / KV_BLOCK;
     if (n_spans <= d->n_spans) return HL_OK;
-    float *partial = mem_grow(d->m->mem, MEM_SCRATCH, d->partial, partial_bytes(d, d->n_spans), partial_bytes(d, n_spans));
+    float *partial =
+        mem_grow(d->m->mem, MEM_SCRATCH, d->partial, partial_bytes(d, d->n_spans), partial_bytes(d, n_spans));
     CHECK(partial, HL_EMEMORY, "decoder: no memory for a context of %d positions: use a smaller one", n_ctx);
     d->partial = partial;
     d->n_spans = n_spans;
@@ -236,9 +275,9 @@ void rows_run(struct decoder *d, void (*fn)(void *arg, int row), void *arg, int 
 
 struct norm_job {
     struct decoder *d;
-    float *branch;         /* [n][n_embd] to add to x first, or NULL */
-    const float *post;     /* [n_embd] norm of the branch, or NULL */
-    const float *w;        /* [n_embd] norm of what is read, or NULL */
+    float *branch;     /* [n][n_embd] to add to x first, or NULL */
+    const float *post; /* [n_embd] norm of the branch, or NULL */
+    const float *w;    /* [n_embd] norm of what is read, or NULL */
     bool codes;
 };
 
@@ -260,8 +299,8 @@ static void norm_row(void *arg, int row) {
     if (j->codes) d->k->quantize(&d->act, row, xn, d->precision);
 }
 
-static void norm_rows(struct decoder *d, float *branch, const float *post, const float *w, const struct matrix *const *readers,
-                      int n_readers, int n) {
+static void norm_rows(struct decoder *d, float *branch, const float *post, const float *w,
+                      const struct matrix *const *readers, int n_readers, int n) {
     d->act.n_in = d->m->hp.n_embd;
     d->act.f32 = d->xn;
     struct norm_job j = {d, branch, post, w, linear_reads_codes(readers, n_readers)};
@@ -278,8 +317,8 @@ static void quantize_row(void *arg, int row) {
     j->d->k->quantize(j->act, row, j->act->f32 + (size_t)row * (size_t)j->act->n_in, j->d->precision);
 }
 
-void activate_rows(struct decoder *d, struct act *a, const float *x, int n_in, const struct matrix *const *readers, int n_readers,
-                   int n) {
+void activate_rows(struct decoder *d, struct act *a, const float *x, int n_in,
+                   const struct matrix *const *readers, int n_readers, int n) {
     a->n_in = n_in;
     a->f32 = x;
     struct quantize_job j = {d, a};
@@ -287,7 +326,8 @@ void activate_rows(struct decoder *d, struct act *a, const float *x, int n_in, c
 }
 
 /* y = W x, for rows x [n][w->n_in]. */
-static void project_rows(struct decoder *d, const struct matrix *w, const float *bias, const float *x, float *y, int n) {
+static void project_rows(struct decoder *d, const struct matrix *w, const float *bias, const float *x,
+                         float *y, int n) {
     activate_rows(d, &d->act, x, w->n_in, &w, 1, n);
     linear_run(d, (struct linear[]){linear_whole(d, w, bias, y, n)}, 1);
 }
@@ -300,11 +340,13 @@ static enum rope_set rope_set(const struct model *m, const struct kv *kv, int l)
 }
 
 /* x: [n, n_embd]. y = attention(norm(x)); x += branch (the ffn of the layer before) comes first. */
-static void attention_forward(struct decoder *d, struct kv *kv, const struct taps *t, int l, int first, int n) {
+static void attention_forward(struct decoder *d, struct kv *kv, const struct taps *t, int l, int first,
+                              int n) {
     const struct layer *w = &d->m->layers[l];
     size_t n_embd = (size_t)d->m->hp.n_embd;
     enum rope_set set = rope_set(d->m, kv, l);
-    struct attn_rows rows = {d, kv, l, first, n, w->rope ? d->rope_cos[set] : NULL, w->rope ? d->rope_sin[set] : NULL};
+    struct attn_rows rows = {
+        d, kv, l, first, n, w->rope ? d->rope_cos[set] : NULL, w->rope ? d->rope_sin[set] : NULL};
     const struct matrix *readers[] = {&w->wq, &w->wk, &w->wv, &w->wq_a, &w->wkv_a};
     norm_rows(d, l > 0 ? d->y : NULL, l > 0 ? w[-1].post_ffn_norm : NULL, w->attn_norm, readers, 5, n);
     if (l > 0) tap_rows(t, HL_TAP_LAYER_OUT, l - 1, d->x, n_embd);
@@ -320,7 +362,8 @@ static void attention_forward(struct decoder *d, struct kv *kv, const struct tap
 
 /* y = W_down (act(W_gate x) * (W_up x)), or W_down act(W_up x) where there is no gate. */
 static void dense_forward(struct decoder *d, const struct layer *w, int n) {
-    struct linear gate = linear_whole(d, &w->w_gate, w->b_gate, d->gate, n), up = linear_whole(d, &w->w_up, w->b_up, d->up, n);
+    struct linear gate = linear_whole(d, &w->w_gate, w->b_gate, d->gate, n),
+                  up = linear_whole(d, &w->w_up, w->b_up, d->up, n);
     if (w->w_gate.data) {
         linear_gated(d, (struct linear[]){gate, up}, 2);
         project_rows(d, &w->w_down, w->b_down, d->gate, d->y, n);
@@ -388,7 +431,8 @@ static void rope_angles(struct decoder *d, enum rope_set set, int first, int n) 
     }
 }
 
-void decoder_forward(struct decoder *d, struct kv *kv, const struct taps *taps, const int32_t *tokens, int n, float *logits) {
+void decoder_forward(struct decoder *d, struct kv *kv, const struct taps *taps, const int32_t *tokens, int n,
+                     float *logits) {
     const struct model *m = d->m;
     int first = kv_length(kv);
     assert(n >= 1 && n <= HL_CHUNK);

@@ -10,25 +10,22 @@ struct linear_group {
     struct decoder *d;
     const struct linear *jobs;
     int n_jobs;
-    bool gated;     /* jobs are pairs (gate, up) of the same shape */
-    int n_pieces;   /* units of all jobs */
-    int64_t work;   /* panels x columns of all jobs */
+    bool gated;   /* jobs are pairs (gate, up) of the same shape */
+    int n_pieces; /* units of all jobs */
+    int64_t work; /* panels x columns of all jobs */
 };
 
-static int n_panels(const struct linear *job) {
-    return (job->w.n_out + PANEL_ROWS - 1) / PANEL_ROWS;
-}
+static int n_panels(const struct linear *job) { return (job->w.n_out + PANEL_ROWS - 1) / PANEL_ROWS; }
 
-static int64_t job_work(const struct linear *job) {
-    return (int64_t)n_panels(job) * job->n * job->w.n_in;
-}
+static int64_t job_work(const struct linear *job) { return (int64_t)n_panels(job) * job->n * job->w.n_in; }
 
 static linear_fn *kernel_of(const struct decoder *d, const struct matrix *w) {
     return d->precision == HL_FAST ? d->k->linear_fast[w->type] : d->k->linear_high[w->type];
 }
 
 /* The last panel of a matrix may be filled up with rows that have no place in y. */
-static void run_last_panel(const struct decoder *d, const struct linear *job, const unsigned char *panel, int r0, int c0, int c1) {
+static void run_last_panel(const struct decoder *d, const struct linear *job, const unsigned char *panel,
+                           int r0, int c0, int c1) {
     for (int c = c0; c < c1; c++) {
         float rows[PANEL_ROWS];
         kernel_of(d, &job->w)(rows, PANEL_ROWS, panel, 1, job->act, job->col0 + c, 1);
@@ -43,7 +40,8 @@ static void run_panels(const struct decoder *d, const struct linear *job, int p0
     int r0 = p0 * PANEL_ROWS, r1 = p1 * PANEL_ROWS;
     int whole = r1 <= w->n_out ? p1 - p0 : p1 - p0 - 1;
     const unsigned char *panels = w->data + (size_t)p0 * panel_size;
-    kernel_of(d, w)(job->y + (size_t)c0 * job->y_stride + r0, job->y_stride, panels, whole, job->act, job->col0 + c0, c1 - c0);
+    kernel_of(d, w)(job->y + (size_t)c0 * job->y_stride + r0, job->y_stride, panels, whole, job->act,
+                    job->col0 + c0, c1 - c0);
     if (r1 > w->n_out) {
         run_last_panel(d, job, panels + (size_t)whole * panel_size, r1 - PANEL_ROWS, c0, c1);
         r1 = w->n_out;
@@ -53,7 +51,8 @@ static void run_panels(const struct decoder *d, const struct linear *job, int p0
 }
 
 /* gate = act(gate) * up, for the rows of panels p0 .. p1 - 1. */
-static void run_gate(const struct decoder *d, const struct linear *gate, const struct linear *up, int p0, int p1, int c0, int c1) {
+static void run_gate(const struct decoder *d, const struct linear *gate, const struct linear *up, int p0,
+                     int p1, int c0, int c1) {
     int r0 = p0 * PANEL_ROWS, r1 = p1 * PANEL_ROWS < gate->w.n_out ? p1 * PANEL_ROWS : gate->w.n_out;
     for (int c = c0; c < c1; c++) {
         float *g = gate->y + (size_t)c * gate->y_stride + r0;
@@ -78,7 +77,8 @@ static void linear_unit(void *arg, int unit, int thread) {
     (void)thread;
     int step = g->gated ? 2 : 1, pieces;
     for (; unit >= (pieces = job_pieces(g, job)); job += step) unit -= pieces;
-    int p0 = (int)((int64_t)n_panels(job) * unit / pieces), p1 = (int)((int64_t)n_panels(job) * (unit + 1) / pieces);
+    int p0 = (int)((int64_t)n_panels(job) * unit / pieces),
+        p1 = (int)((int64_t)n_panels(job) * (unit + 1) / pieces);
     int columns = ACT_BYTES / (2 * job->w.n_in) & ~3;
     if (columns < 4) columns = 4;
     for (int c0 = 0; c0 < job->n; c0 += columns) {

@@ -7,17 +7,17 @@
 
 /* "Place" is the number of a (position, expert) pair once pairs are sorted by expert. */
 struct moe {
-    float *router;      /* [HL_CHUNK][n_expert] logits, then weights before the choice */
-    int *chosen;        /* [HL_CHUNK][n_expert_used] experts, best first */
-    float *weights;     /* [HL_CHUNK][n_expert_used] */
-    int *place;         /* [HL_CHUNK][n_expert_used] */
-    int *row_at;        /* [places] position */
-    int *first, *count; /* [n_expert] its places */
-    float *x;           /* [places][n_embd] */
-    float *gate, *up;   /* [places][n_ff_exp] */
-    float *y;           /* [places][n_embd] */
-    float *shared;      /* [HL_CHUNK][n_embd] */
-    struct act act;     /* [places] rows of n_embd or n_ff_exp */
+    float *router;       /* [HL_CHUNK][n_expert] logits, then weights before the choice */
+    int *chosen;         /* [HL_CHUNK][n_expert_used] experts, best first */
+    float *weights;      /* [HL_CHUNK][n_expert_used] */
+    int *place;          /* [HL_CHUNK][n_expert_used] */
+    int *row_at;         /* [places] position */
+    int *first, *count;  /* [n_expert] its places */
+    float *x;            /* [places][n_embd] */
+    float *gate, *up;    /* [places][n_ff_exp] */
+    float *y;            /* [places][n_embd] */
+    float *shared;       /* [HL_CHUNK][n_embd] */
+    struct act act;      /* [places] rows of n_embd or n_ff_exp */
     struct linear *jobs; /* [2 n_expert] */
 };
 
@@ -26,11 +26,16 @@ bool moe_new(struct decoder *d) {
     size_t used = (size_t)HL_CHUNK * (size_t)hp->n_expert_used, n_expert = (size_t)hp->n_expert;
     size_t n_embd = (size_t)hp->n_embd, n_ff = (size_t)hp->n_ff_exp;
     struct moe *e = d->moe = decoder_own(d, 1, sizeof *e);
-    return e && (e->router = decoder_own(d, HL_CHUNK * n_expert, sizeof(float))) && (e->chosen = decoder_own(d, used, sizeof(int))) &&
-           (e->weights = decoder_own(d, used, sizeof(float))) && (e->place = decoder_own(d, used, sizeof(int))) &&
-           (e->row_at = decoder_own(d, used, sizeof(int))) && (e->first = decoder_own(d, n_expert, sizeof(int))) &&
-           (e->count = decoder_own(d, n_expert, sizeof(int))) && (e->x = decoder_own(d, mem_size(used, n_embd), sizeof(float))) &&
-           (e->gate = decoder_own(d, mem_size(used, n_ff), sizeof(float))) && (e->up = decoder_own(d, mem_size(used, n_ff), sizeof(float))) &&
+    return e && (e->router = decoder_own(d, HL_CHUNK * n_expert, sizeof(float))) &&
+           (e->chosen = decoder_own(d, used, sizeof(int))) &&
+           (e->weights = decoder_own(d, used, sizeof(float))) &&
+           (e->place = decoder_own(d, used, sizeof(int))) &&
+           (e->row_at = decoder_own(d, used, sizeof(int))) &&
+           (e->first = decoder_own(d, n_expert, sizeof(int))) &&
+           (e->count = decoder_own(d, n_expert, sizeof(int))) &&
+           (e->x = decoder_own(d, mem_size(used, n_embd), sizeof(float))) &&
+           (e->gate = decoder_own(d, mem_size(used, n_ff), sizeof(float))) &&
+           (e->up = decoder_own(d, mem_size(used, n_ff), sizeof(float))) &&
            (e->y = decoder_own(d, mem_size(used, n_embd), sizeof(float))) &&
            (e->shared = decoder_own(d, mem_size(HL_CHUNK, n_embd), sizeof(float))) &&
            (e->jobs = decoder_own(d, 2 * n_expert, sizeof *e->jobs)) &&
@@ -48,9 +53,7 @@ static void gate_weights(const struct kernels *k, enum gate_kind kind, float *p,
 }
 
 /* What the choice goes by: the weight, with the bias where there is one. */
-static float preference(const float *p, const float *bias, int i) {
-    return bias ? p[i] + bias[i] : p[i];
-}
+static float preference(const float *p, const float *bias, int i) { return bias ? p[i] + bias[i] : p[i]; }
 
 /* A group's score: its best expert (DeepSeek-V2, softmax gate) or the sum of its two best (V3, sigmoid gate). */
 static float group_score(const struct hparams *hp, const float *p, const float *bias, int group) {
@@ -98,7 +101,8 @@ static void choose(const struct hparams *hp, const float *p, const float *bias, 
     }
 }
 
-void moe_route(const struct hparams *hp, const struct kernels *k, float *p, const float *bias, int *chosen, float *weights) {
+void moe_route(const struct hparams *hp, const struct kernels *k, float *p, const float *bias, int *chosen,
+               float *weights) {
     float sum = 0;
     gate_weights(k, hp->expert_gate, p, hp->n_expert);
     choose(hp, p, bias, chosen);
@@ -119,8 +123,8 @@ static void route_row(void *arg, int row) {
     const struct hparams *hp = &j->d->m->hp;
     struct moe *e = j->d->moe;
     int n_used = hp->n_expert_used;
-    moe_route(hp, j->d->k, e->router + (size_t)row * (size_t)hp->n_expert, j->w->router_bias, e->chosen + row * n_used,
-              e->weights + row * n_used);
+    moe_route(hp, j->d->k, e->router + (size_t)row * (size_t)hp->n_expert, j->w->router_bias,
+              e->chosen + row * n_used, e->weights + row * n_used);
 }
 
 /* ---- the experts */
@@ -150,13 +154,15 @@ static void gather_place(void *arg, int place) {
 
 static struct linear expert_job(struct moe *e, const struct stack *w, int expert, float *y) {
     size_t n_out = (size_t)w->first.n_out;
-    return (struct linear){stack_at(w, expert), NULL, &e->act, y + (size_t)e->first[expert] * n_out, n_out, e->first[expert],
-                           e->count[expert]};
+    return (struct linear){
+        stack_at(w, expert), NULL, &e->act, y + (size_t)e->first[expert] * n_out, n_out, e->first[expert],
+        e->count[expert]};
 }
 
 static void experts_run(struct decoder *d, const struct layer *w, int n_places) {
     struct moe *e = d->moe;
-    const struct matrix *readers[] = {&w->w_gate_exps.first, &w->w_up_exps.first}, *down = &w->w_down_exps.first;
+    const struct matrix *readers[] = {&w->w_gate_exps.first, &w->w_up_exps.first},
+                        *down = &w->w_down_exps.first;
     int jobs = 0;
     activate_rows(d, &e->act, e->x, d->m->hp.n_embd, readers, 2, n_places);
     for (int x = 0; x < d->m->hp.n_expert; x++) {
@@ -175,7 +181,8 @@ static void experts_run(struct decoder *d, const struct layer *w, int n_places) 
 /* d->act, still of xn -> e->shared. */
 static void shared_run(struct decoder *d, const struct layer *w, int n) {
     const struct matrix *down = &w->w_down_shexp;
-    struct linear pair[] = {linear_whole(d, &w->w_gate_shexp, NULL, d->gate, n), linear_whole(d, &w->w_up_shexp, NULL, d->up, n)};
+    struct linear pair[] = {linear_whole(d, &w->w_gate_shexp, NULL, d->gate, n),
+                            linear_whole(d, &w->w_up_shexp, NULL, d->up, n)};
     linear_gated(d, pair, 2);
     activate_rows(d, &d->act, d->gate, down->n_in, &down, 1, n);
     linear_run(d, (struct linear[]){linear_whole(d, down, NULL, d->moe->shared, n)}, 1);

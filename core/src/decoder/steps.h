@@ -10,7 +10,9 @@ enum { ATTN_ROWS = 16 }; /* query rows of one head that are handled together in 
 /* Per-thread scratch of attention. */
 struct attn_scratch {
     float *keys, *values; /* [KV_BLOCK][k_dim], [KV_BLOCK][v_dim]: rows of the cache as f32 */
-    float *head_keys, *head_values, *weights; /* MLA, expanded: [KV_BLOCK][d_head_k], [KV_BLOCK][d_head_v], a row of a matrix */
+    float *head_keys;     /* MLA, expanded: [KV_BLOCK][d_head_k] */
+    float *head_values;   /* the same: [KV_BLOCK][d_head_v] */
+    float *weights;       /* the same: a row of a matrix */
     float *scores;        /* [ATTN_ROWS][KV_BLOCK] */
     float *out;           /* [ATTN_ROWS][v_dim or d_head_v] */
 };
@@ -33,29 +35,32 @@ struct decoder {
     struct pool *pool;
     hl_precision precision;
     struct attn_dims dims;
-    bool expanded;         /* MLA: attention reads q_heads and the keys and values of each head, not the latent rows */
+    bool expanded;              /* MLA: attention works on keys and values of each head, not on latent rows */
     float *rope_cos[ROPE_SETS]; /* [HL_CHUNK][n_rot / 2], for the sets that the model has */
     float *rope_sin[ROPE_SETS];
-    float *x;              /* [HL_CHUNK][n_embd] residual stream */
-    float *xn;             /* [HL_CHUNK][n_embd] what a branch reads */
-    float *q_a;            /* [HL_CHUNK][q_lora_rank] */
-    float *q_heads;        /* [HL_CHUNK][n_head * d_head_k] MLA: queries before they meet the latent; else the same as q */
-    float *q;              /* [HL_CHUNK][n_head * k_dim] as attention reads them, scaled */
-    float *kr, *vr;        /* [HL_CHUNK][n_head_kv * k_dim], [HL_CHUNK][n_head_kv * v_dim] new rows of the cache */
-    float *o;              /* [HL_CHUNK][n_head * v_dim] what attention gives */
-    float *o_heads;        /* [HL_CHUNK][n_head * d_head_v] MLA: after the value heads; else the same as o */
-    float *y;              /* [HL_CHUNK][n_embd] output of a branch, not yet added to x */
-    float *gate, *up;      /* [HL_CHUNK][n_ff or n_ff_shexp] */
-    float *softmax;        /* [HL_CHUNK][n_head][2] maximum and sum of each row of scores */
-    struct act act;        /* [HL_CHUNK] rows */
-    float *gather;         /* MLA: [n_head][HL_CHUNK][d_nope or kv_lora_rank] rows of one head after those of another */
-    struct act act_heads;  /* MLA: their codes */
-    struct linear *head_jobs; /* MLA: [n_head] */
-    struct moe *moe;       /* mixture of experts: its scratch; NULL when dense */
+    float *x;         /* [HL_CHUNK][n_embd] residual stream */
+    float *xn;        /* [HL_CHUNK][n_embd] what a branch reads */
+    float *q_a;       /* [HL_CHUNK][q_lora_rank] */
+    float *q_heads;   /* [HL_CHUNK][n_head * d_head_k] MLA: queries before they are brought to the latent */
+    float *q;         /* [HL_CHUNK][n_head * k_dim] as attention reads them, scaled */
+    float *kr, *vr;   /* [HL_CHUNK][n_head_kv * k_dim], [HL_CHUNK][n_head_kv * v_dim] new rows of the cache */
+    float *o;         /* [HL_CHUNK][n_head * v_dim] what attention gives */
+    float *o_heads;   /* [HL_CHUNK][n_head * d_head_v] MLA: after the value heads; else the same as o */
+    float *y;         /* [HL_CHUNK][n_embd] output of a branch, not yet added to x */
+    float *gate, *up; /* [HL_CHUNK][n_ff or n_ff_shexp] */
+    float *softmax;   /* [HL_CHUNK][n_head][2] maximum and sum of each row of scores */
+    struct act act;   /* [HL_CHUNK] rows */
+    float *gather;    /* MLA: [n_head][HL_CHUNK][d_nope or kv_lora_rank] rows, head after head */
+    struct act act_heads;      /* MLA: their codes */
+    struct linear *head_jobs;  /* MLA: [n_head] */
+    struct moe *moe;           /* mixture of experts: its scratch; NULL when dense */
     struct attn_scratch *attn; /* [n_threads] */
-    float *partial;        /* [n_head][n_spans][v_dim or d_head_v, + 2]: attention of one position over each block of the cache */
+    float *partial; /* [n_head][n_spans][2 + v_dim or d_head_v] one position's attention to each block */
     int n_spans;
-    struct { void *p; size_t n; } owned[96];
+    struct {
+        void *p;
+        size_t n;
+    } owned[96];
     int n_owned;
 };
 
@@ -69,7 +74,8 @@ bool act_new(struct decoder *d, struct act *a, int n, int n_columns);
 void rows_run(struct decoder *d, void (*fn)(void *arg, int row), void *arg, int n);
 
 /* The n rows x [n][n_in] become activations; codes are computed when one of the readers has none but floats. */
-void activate_rows(struct decoder *d, struct act *a, const float *x, int n_in, const struct matrix *const *readers, int n_readers, int n);
+void activate_rows(struct decoder *d, struct act *a, const float *x, int n_in,
+                   const struct matrix *const *readers, int n_readers, int n);
 
 /* ---- linear.c */
 
@@ -84,7 +90,8 @@ struct linear {
 };
 
 /* A whole matrix over the first n rows of d->act: y [n][n_out]. */
-static inline struct linear linear_whole(const struct decoder *d, const struct matrix *w, const float *bias, float *y, int n) {
+static inline struct linear linear_whole(const struct decoder *d, const struct matrix *w, const float *bias,
+                                         float *y, int n) {
     return (struct linear){*w, bias, &d->act, y, (size_t)w->n_out, 0, n};
 }
 
@@ -120,7 +127,8 @@ void attn_mla_rows(const struct attn_rows *a, const struct taps *taps);
 
 /* Keys [n][d_head_k] and values [n][d_head_v] of head h from n cached rows [n][k_dim] of layer l. w: scratch for one row of
  * either matrix. */
-void attn_mla_expand(const struct decoder *d, int l, int h, const float *rows, int n, float *keys, float *values, float *w);
+void attn_mla_expand(const struct decoder *d, int l, int h, const float *rows, int n, float *keys,
+                     float *values, float *w);
 
 /* MLA: d->o [n][n_head * kv_lora_rank] -> d->o_heads [n][n_head * d_head_v]. */
 void attn_mla_values(struct decoder *d, int l, int n);
@@ -129,8 +137,8 @@ void attn_mla_values(struct decoder *d, int l, int n);
 void attn_rotate(const struct attn_rows *a, float *x, int heads, int stride, int row);
 
 /* One cached row of `heads` heads of `width` floats goes to where position pos of `place` lives; plain as in attn_dims. */
-void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src, int heads, int width,
-                int plain, int pos);
+void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src,
+                int heads, int width, int plain, int pos);
 
 /* ---- moe.c */
 
@@ -139,7 +147,8 @@ bool moe_new(struct decoder *d);
 
 /* The experts of one position, best first, and their weights, both [n_expert_used]. p: [n_expert] router logits, overwritten;
  * bias: [n_expert], for the choice only, or NULL. */
-void moe_route(const struct hparams *hp, const struct kernels *k, float *p, const float *bias, int *chosen, float *weights);
+void moe_route(const struct hparams *hp, const struct kernels *k, float *p, const float *bias, int *chosen,
+               float *weights);
 
 /* d->xn -> d->y through the chosen experts and the shared ones. d->act holds xn. */
 void moe_forward(struct decoder *d, const struct taps *taps, int l, int n);

@@ -9,20 +9,51 @@
 
 /* Lengths that shapes are made of. */
 enum length {
-    NONE, EMBD, VOCAB, FF, QUERY, KEY, VALUE, HEADS_OUT, HALF_ROT, Q_NORM, K_NORM, Q_LORA, KV_LORA, KV_A, NOPE, HEAD_V, HEADS,
-    EXPERTS, FF_EXP, FF_SHEXP,
+    NONE,
+    EMBD,
+    VOCAB,
+    FF,
+    QUERY,
+    KEY,
+    VALUE,
+    HEADS_OUT,
+    HALF_ROT,
+    Q_NORM,
+    K_NORM,
+    Q_LORA,
+    KV_LORA,
+    KV_A,
+    NOPE,
+    HEAD_V,
+    HEADS,
+    EXPERTS,
+    FF_EXP,
+    FF_SHEXP
 };
 
 /* In which layers a tensor has a place. */
-enum when { ALWAYS, PRE_NORM, POST_NORM, QK_NORM, GQA, MLA, MLA_Q_ONE_STEP, MLA_Q_TWO_STEPS, DENSE, DENSE_GATE, MOE, SHARED };
+enum when {
+    ALWAYS,
+    PRE_NORM,
+    POST_NORM,
+    QK_NORM,
+    GQA,
+    MLA,
+    MLA_Q_ONE_STEP,
+    MLA_Q_TWO_STEPS,
+    DENSE,
+    DENSE_GATE,
+    MOE,
+    SHARED
+};
 
 enum need { NEEDED, OPTIONAL };
 
 /* A tensor that a model may have: its name, its field, its shape in the file's order (columns first). */
 struct slot {
     const char *name;
-    size_t field;           /* offset in struct model or struct layer: const float *, struct matrix or struct stack */
-    enum length dims[3];    /* one: a vector; two: a matrix; three: a stack */
+    size_t field; /* offset in struct model or struct layer: const float *, struct matrix or struct stack */
+    enum length dims[3]; /* one: a vector; two: a matrix; three: a stack */
     enum when when;
     enum need need;
 };
@@ -147,12 +178,15 @@ static bool has_place(const struct model *m, int l, enum when when) {
 /* The matrices of a stack follow each other: as a third dimension, or as more rows. */
 static hl_status check_tensor(const struct gguf_tensor *t, const int n[3]) {
     bool is_flat = t->dims[2] == 1 && t->dims[1] == (int64_t)n[1] * n[2];
-    bool fits = t->dims[0] == n[0] && t->dims[3] == 1 && ((t->dims[1] == n[1] && t->dims[2] == n[2]) || is_flat);
-    CHECK(fits, HL_EFORMAT, "model: tensor '%s' has the shape %d x %d x %d x %d; the hyperparameters ask for %d x %d x %d",
+    bool fits =
+        t->dims[0] == n[0] && t->dims[3] == 1 && ((t->dims[1] == n[1] && t->dims[2] == n[2]) || is_flat);
+    CHECK(fits, HL_EFORMAT,
+          "model: tensor '%s' has the shape %d x %d x %d x %d; the hyperparameters ask for %d x %d x %d",
           gguf_label(t->name).text, t->dims[0], t->dims[1], t->dims[2], t->dims[3], n[0], n[1], n[2]);
     CHECK(t->type->to_f32 != NULL, HL_EUNSUPPORTED, "model: tensor '%s' has type %s, which is not built in",
           gguf_label(t->name).text, t->type->name);
-    CHECK(t->n_bytes < max_tensor, HL_EMEMORY, "model: tensor '%s' of %.1f GiB: the model needs more than 4 GiB of memory",
+    CHECK(t->n_bytes < max_tensor, HL_EMEMORY,
+          "model: tensor '%s' of %.1f GiB: the model needs more than 4 GiB of memory",
           gguf_label(t->name).text, (double)t->n_bytes / 1073741824.0);
     return HL_OK;
 }
@@ -178,7 +212,8 @@ static hl_status add_part(struct model *m, int i, struct model_part part) {
     part.offset = take(m, packed_size(t, &part));
     b->parts[b->n_parts++] = part;
     if ((double)t->n_bytes > m->staging_bytes) m->staging_bytes = (double)t->n_bytes;
-    CHECK(m->packed_bytes + m->staging_bytes < max_total, HL_EMEMORY, "model: the model needs more than 4 GiB of memory");
+    CHECK(m->packed_bytes + m->staging_bytes < max_total, HL_EMEMORY,
+          "model: the model needs more than 4 GiB of memory");
     return HL_OK;
 }
 
@@ -188,9 +223,11 @@ static hl_status add_run(struct model *m, int i, void *field, int first, int n) 
     struct model_binding *b = &m->bindings[i];
     size_t offset = b->n_parts > 0 ? b->parts[0].offset : take(m, t->dims[0] * (double)sizeof(float));
     b->is_vector = true;
-    b->parts[b->n_parts++] = (struct model_part){.field = field, .row0 = first, .n_rows = n, .offset = offset};
+    b->parts[b->n_parts++] =
+        (struct model_part){.field = field, .row0 = first, .n_rows = n, .offset = offset};
     if ((double)t->n_bytes > m->staging_bytes) m->staging_bytes = (double)t->n_bytes;
-    CHECK(m->packed_bytes + m->staging_bytes < max_total, HL_EMEMORY, "model: the model needs more than 4 GiB of memory");
+    CHECK(m->packed_bytes + m->staging_bytes < max_total, HL_EMEMORY,
+          "model: the model needs more than 4 GiB of memory");
     return HL_OK;
 }
 
@@ -203,7 +240,10 @@ static hl_status bind_slot(struct model *m, const struct slot *slot, const char 
     for (int k = 0; k < 3; k++) n[k] = length_of(m, slot->dims[k]);
     TRY(check_tensor(gguf_tensor(m->gguf, i), n));
     if (slot->dims[1] == NONE) return add_run(m, i, field, 0, n[0]);
-    return add_part(m, i, (struct model_part){.field = field, .is_stack = slot->dims[2] != NONE, .n = n[2], .n_rows = n[1], .step = n[1]});
+    return add_part(
+        m, i,
+        (struct model_part){
+            .field = field, .is_stack = slot->dims[2] != NONE, .n = n[2], .n_rows = n[1], .step = n[1]});
 }
 
 /* ---- layers */
@@ -224,14 +264,16 @@ static bool has_tensor(const struct model *m, int l, const char *name) {
 
 static hl_status bind_slots(struct model *m, int l, const struct slot *slots, int n) {
     for (int s = 0; s < n; s++)
-        if (has_place(m, l, slots[s].when)) TRY(bind_slot(m, &slots[s], name_in(l, slots[s].name).text, &m->layers[l]));
+        if (has_place(m, l, slots[s].when))
+            TRY(bind_slot(m, &slots[s], name_in(l, slots[s].name).text, &m->layers[l]));
     return HL_OK;
 }
 
 /* One tensor holds the rows of all slots, one after the other; of stacks, matrix by matrix. */
 static hl_status bind_fused(struct model *m, int l, const char *name, const struct slot *slots, int n_slots) {
     struct layer_name full = name_in(l, name);
-    int i = gguf_find_tensor(m->gguf, full.text), n[3] = {length_of(m, slots[0].dims[0]), 0, length_of(m, slots[0].dims[2])};
+    int i = gguf_find_tensor(m->gguf, full.text),
+        n[3] = {length_of(m, slots[0].dims[0]), 0, length_of(m, slots[0].dims[2])};
     bool is_vector = slots[0].dims[1] == NONE;
     CHECK(i >= 0, HL_EFORMAT, "model: tensor '%s' is missing", full.text);
     for (int s = 0; s < n_slots; s++) n[1] += length_of(m, slots[s].dims[is_vector ? 0 : 1]);
@@ -246,7 +288,8 @@ static hl_status bind_fused(struct model *m, int l, const char *name, const stru
     return HL_OK;
 }
 
-static hl_status bind_split(struct model *m, int l, const char *fused, const struct slot *slots, int n_slots) {
+static hl_status bind_split(struct model *m, int l, const char *fused, const struct slot *slots,
+                            int n_slots) {
     bool is_fused = has_place(m, l, slots[0].when) && has_tensor(m, l, fused);
     return is_fused ? bind_fused(m, l, fused, slots, n_slots) : bind_slots(m, l, slots, n_slots);
 }
@@ -261,7 +304,8 @@ static hl_status bind_kv_b(struct model *m, int l) {
     if (i < 0 || has_tensor(m, l, kv_b_slots[0].name)) return bind_slots(m, l, kv_b_slots, COUNT(kv_b_slots));
     TRY(check_tensor(gguf_tensor(m->gguf, i), (int[3]){hp->kv_lora_rank, hp->n_head * step, 1}));
     TRY(add_part(m, i, (struct model_part){&w->wk_b, true, true, hp->n_head, 0, hp->d_nope, step, 0}));
-    return add_part(m, i, (struct model_part){&w->wv_b, true, false, hp->n_head, hp->d_nope, hp->d_head_v, step, 0});
+    return add_part(
+        m, i, (struct model_part){&w->wv_b, true, false, hp->n_head, hp->d_nope, hp->d_head_v, step, 0});
 }
 
 static hl_status bind_layer(struct model *m, int l) {
@@ -278,7 +322,8 @@ static hl_status bind_tensors(struct model *m) {
     size_t n_layer = (size_t)m->hp.n_layer, n_tensors = (size_t)gguf_n_tensors(m->gguf);
     m->layers = mem_alloc(m->mem, MEM_SCRATCH, n_layer * sizeof *m->layers);
     m->bindings = mem_alloc(m->mem, MEM_SCRATCH, n_tensors * sizeof *m->bindings);
-    CHECK(m->layers != NULL && m->bindings != NULL, HL_EMEMORY, "model: no memory for a list of %zu tensors", n_tensors);
+    CHECK(m->layers != NULL && m->bindings != NULL, HL_EMEMORY, "model: no memory for a list of %zu tensors",
+          n_tensors);
     TRY(hparams_windows(&m->hp, m->arch, m->gguf, m->layers));
     for (int s = 0; s < COUNT(model_slots); s++) TRY(bind_slot(m, &model_slots[s], model_slots[s].name, m));
     bool has_short = gguf_find_tensor(m->gguf, "rope_factors_short.weight") >= 0;
@@ -294,7 +339,8 @@ static hl_status bind_tensors(struct model *m) {
 
 /* Rows of the embedding and the list of tokens must agree. */
 static hl_status read_n_vocab(struct model *m) {
-    int i = gguf_find_tensor(m->gguf, "token_embd.weight"), tokens = gguf_find(m->gguf, "tokenizer.ggml.tokens", 21);
+    int i = gguf_find_tensor(m->gguf, "token_embd.weight"),
+        tokens = gguf_find(m->gguf, "tokenizer.ggml.tokens", 21);
     CHECK(i >= 0, HL_EFORMAT, "model: tensor 'token_embd.weight' is missing");
     m->hp.n_vocab = gguf_tensor(m->gguf, i)->dims[1];
     CHECK(tokens < 0 || gguf_value(m->gguf, tokens).n == m->hp.n_vocab, HL_EFORMAT,
@@ -307,10 +353,13 @@ static hl_status read_n_vocab(struct model *m) {
 static hl_status check_kind(const struct gguf *g) {
     int32_t n_split;
     struct str type, model = {"model", 5};
-    CHECK(gguf_n_tensors(g) > 0, HL_EUNSUPPORTED, "model: the file has no tensors: with a vocabulary alone it can only tokenize");
+    CHECK(gguf_n_tensors(g) > 0, HL_EUNSUPPORTED,
+          "model: the file has no tensors: with a vocabulary alone it can only tokenize");
     TRY(gguf_get_int(g, "split.count", 0, INT32_MAX, 0, &n_split));
-    CHECK(n_split < 2, HL_EUNSUPPORTED, "model: this is one of %d parts of a split model: join them with "
-          "llama-gguf-split --merge", n_split);
+    CHECK(n_split < 2, HL_EUNSUPPORTED,
+          "model: this is one of %d parts of a split model: join them with "
+          "llama-gguf-split --merge",
+          n_split);
     TRY(gguf_get_str(g, "general.type", model, &type));
     CHECK(type.n == model.n && memcmp(type.p, model.p, model.n) == 0, HL_EUNSUPPORTED,
           "model: the file is of general.type '%s', not a model", gguf_label(type).text);
@@ -324,8 +373,8 @@ static hl_status find_arch(struct model *m) {
     CHECK(name.p != NULL, HL_EFORMAT, "model: metadata 'general.architecture' is missing");
     arch_names(names, sizeof names);
     m->arch = arch_find(name);
-    CHECK(m->arch != NULL, HL_EUNSUPPORTED, "model: architecture '%s' is not built in; there are: %s", gguf_label(name).text,
-          names);
+    CHECK(m->arch != NULL, HL_EUNSUPPORTED, "model: architecture '%s' is not built in; there are: %s",
+          gguf_label(name).text, names);
     return HL_OK;
 }
 

@@ -25,8 +25,8 @@ static hl_status take_memory(struct model *m) {
     double megabytes = (m->packed_bytes + m->staging_bytes) / 1e6;
     m->weights = mem_alloc(m->mem, MEM_WEIGHTS, (size_t)m->packed_bytes);
     m->staging = mem_alloc(m->mem, MEM_SCRATCH, (size_t)m->staging_bytes);
-    CHECK(m->weights != NULL && m->staging != NULL, HL_EMEMORY, "model: no memory: loading needs %.1f MB beside what is in use",
-          megabytes);
+    CHECK(m->weights != NULL && m->staging != NULL, HL_EMEMORY,
+          "model: no memory: loading needs %.1f MB beside what is in use", megabytes);
     return HL_OK;
 }
 
@@ -56,7 +56,8 @@ struct pack_job {
 };
 
 /* Columns, rows and type of each packed matrix of a part. */
-static struct matrix packed_matrix(const struct gguf_tensor *t, const struct model_part *part, const unsigned char *dst) {
+static struct matrix packed_matrix(const struct gguf_tensor *t, const struct model_part *part,
+                                   const unsigned char *dst) {
     if (part->is_transposed) return (struct matrix){transpose_panel(t->type), part->n_rows, t->dims[0], dst};
     return (struct matrix){t->type->panel, t->dims[0], part->n_rows, dst};
 }
@@ -65,7 +66,8 @@ static bool pack_rows(const struct pack_job *job, unsigned char *dst, const uint
     const struct type_info *t = job->tensor->type;
     int n_in = job->tensor->dims[0];
     if (t->decode == NULL) return panel_pack(dst, t->panel, src, job->row_bytes, n_in, row0, n);
-    return panel_pack_parts(dst, t->panel, t->decode, t->n_weights, t->n_bytes, src, job->row_bytes, n_in, row0, n);
+    return panel_pack_parts(dst, t->panel, t->decode, t->n_weights, t->n_bytes, src, job->row_bytes, n_in,
+                            row0, n);
 }
 
 static void pack_piece(void *arg, int unit, int thread) {
@@ -76,20 +78,24 @@ static void pack_piece(void *arg, int unit, int thread) {
     int i = unit / job->pieces, row0 = unit % job->pieces * PACK_ROWS;
     int n = part->n_rows - row0 < PACK_ROWS ? part->n_rows - row0 : PACK_ROWS;
     unsigned char *dst = job->dst + (size_t)i * job->matrix_bytes;
-    const uint8_t *src = job->src + ((size_t)part->row0 + (size_t)i * (size_t)part->step + (size_t)row0) * job->row_bytes;
-    bool finite = part->is_transposed ? transpose_pack(dst, t->type, src, job->row_bytes, part->n_rows, t->dims[0])
-                                      : pack_rows(job, dst, src, row0, n);
+    const uint8_t *src =
+        job->src + ((size_t)part->row0 + (size_t)i * (size_t)part->step + (size_t)row0) * job->row_bytes;
+    bool finite = part->is_transposed
+                      ? transpose_pack(dst, t->type, src, job->row_bytes, part->n_rows, t->dims[0])
+                      : pack_rows(job, dst, src, row0, n);
     if (!finite) job->failed = true;
 }
 
 static hl_status pack_part(struct model *m, const struct gguf_tensor *t, const struct model_part *part) {
     struct matrix w = packed_matrix(t, part, m->weights + part->offset);
     size_t n_rows = (size_t)t->dims[1] * (size_t)t->dims[2];
-    struct pack_job job = {m->weights + part->offset, m->staging, t, part, (size_t)(t->n_bytes / n_rows), 0, 1, false};
+    struct pack_job job = {m->weights + part->offset,     m->staging, t, part,
+                           (size_t)(t->n_bytes / n_rows), 0,          1, false};
     job.matrix_bytes = panel_matrix_bytes(w.type, w.n_in, w.n_out);
     if (!part->is_transposed) job.pieces = (part->n_rows - 1) / PACK_ROWS + 1;
     pool_run(m->pool, pack_piece, &job, part->n * job.pieces);
-    CHECK(!job.failed, HL_EFORMAT, "model: tensor '%s' has a scale that is infinite or not a number", gguf_label(t->name).text);
+    CHECK(!job.failed, HL_EFORMAT, "model: tensor '%s' has a scale that is infinite or not a number",
+          gguf_label(t->name).text);
     if (part->is_stack) *(struct stack *)part->field = (struct stack){w, part->n};
     else *(struct matrix *)part->field = w;
     return HL_OK;
@@ -107,7 +113,8 @@ static hl_status on_done(void *ctx, const struct gguf *g, int i) {
     const struct gguf_tensor *t = gguf_tensor(g, i);
     const struct model_binding *b = &m->bindings[i];
     if (b->n_parts == 0) return HL_OK;
-    m->identity = hash_bytes(m->identity, m->staging, t->n_bytes < IDENTITY_BYTES ? (size_t)t->n_bytes : IDENTITY_BYTES);
+    m->identity = hash_bytes(m->identity, m->staging,
+                             t->n_bytes < IDENTITY_BYTES ? (size_t)t->n_bytes : IDENTITY_BYTES);
     if (b->is_vector) {
         read_vector(m, t, b);
         return HL_OK;
@@ -141,13 +148,9 @@ void model_free(struct model *m) {
     mem_free(mem, MEM_SCRATCH, m, sizeof *m);
 }
 
-uint8_t *model_window(struct model *m, size_t *size) {
-    return gguf_window(m->gguf, size);
-}
+uint8_t *model_window(struct model *m, size_t *size) { return gguf_window(m->gguf, size); }
 
-hl_status model_commit(struct model *m, size_t n) {
-    return gguf_commit(m->gguf, n);
-}
+hl_status model_commit(struct model *m, size_t n) { return gguf_commit(m->gguf, n); }
 
 hl_status model_finish(struct model *m) {
     TRY(gguf_finish(m->gguf));

@@ -3,9 +3,7 @@
 
 #include "model/bind.h"
 
-static size_t freq_bytes(const struct model *m) {
-    return (size_t)(m->hp.n_rot / 2) * sizeof(float);
-}
+static size_t freq_bytes(const struct model *m) { return (size_t)(m->hp.n_rot / 2) * sizeof(float); }
 
 /* The pair that turns `rotations` times over the context before YaRN. */
 static double yarn_pair(const struct hparams *hp, float rotations) {
@@ -42,11 +40,13 @@ hl_status rope_init(struct model *m) {
     const struct hparams *hp = &m->hp;
     if (m->rope_freq[ROPE_GLOBAL] != NULL) return HL_OK;
     TRY(freq_new(m, ROPE_GLOBAL, hp->rope_base, true, m->rope_factors));
-    if (hp->window > 0 && hp->rope_base_local > 0) TRY(freq_new(m, ROPE_LOCAL, hp->rope_base_local, false, NULL));
+    if (hp->window > 0 && hp->rope_base_local > 0)
+        TRY(freq_new(m, ROPE_LOCAL, hp->rope_base_local, false, NULL));
     if (m->rope_factors_long != NULL) TRY(freq_new(m, ROPE_LONG, hp->rope_base, true, m->rope_factors_long));
     return HL_OK;
 }
 
 void rope_free(struct model *m) {
-    for (int set = 0; set < ROPE_SETS; set++) mem_free(m->mem, MEM_SCRATCH, (float *)m->rope_freq[set], freq_bytes(m));
+    for (int set = 0; set < ROPE_SETS; set++)
+        mem_free(m->mem, MEM_SCRATCH, (float *)m->rope_freq[set], freq_bytes(m));
 }

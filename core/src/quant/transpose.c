@@ -16,7 +16,8 @@ static void put_weight(unsigned char *panel, enum panel_type t, size_t i, float 
     else memcpy(panel + 2 * i, &h, 2);
 }
 
-bool transpose_pack(void *dst, const struct type_info *type, const void *src, size_t row_bytes, int n_rows, int n_columns) {
+bool transpose_pack(void *dst, const struct type_info *type, const void *src, size_t row_bytes, int n_rows,
+                    int n_columns) {
     enum { PIECE = 256 }; /* a whole number of blocks of every type */
     enum panel_type t = transpose_panel(type);
     size_t bytes = panel_bytes(t, n_rows);
