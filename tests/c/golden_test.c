@@ -1,5 +1,6 @@
-/* Whole models against transformers in float32, plm against numpy in float64 (see "reference" in each golden file). The tolerances
- * came with the values; where weights are quantized, activations of 16 bits move logits by up to 8e-4. */
+/* Whole models against transformers in float32, plm against numpy in float64 (see "reference" in each
+ * golden file). The tolerances came with the values; where weights are quantized, activations of 16 bits
+ * move logits by up to 8e-4. */
 #include "json.h"
 #include "model_file.h"
 
@@ -52,7 +53,8 @@ struct run {
     int n;
 };
 
-/* Files that hold the same weights in another form share the values of the first: NAME.kv_b and NAME.flat those of NAME. */
+/* Files that hold the same weights in another form share the values of the first: NAME.kv_b and NAME.flat
+ * those of NAME. */
 static int length_of_values_name(const char *name) {
     const char *dot = strrchr(name, '.');
     bool shared = dot && (strcmp(dot, ".kv_b") == 0 || strcmp(dot, ".flat") == 0);
@@ -147,7 +149,8 @@ TEST(hidden_states_are_those_of_transformers) {
     }
 }
 
-/* Largest distance of the rows of one layer's map that lie in the last chunk: rows first .. first + shape[1] - 1. */
+/* Largest distance of the rows of one layer's map that lie in the last chunk: rows first .. first +
+ * shape[1] - 1. */
 static double attention_distance(const struct run *r, const struct json *heads, const float *map,
                                  const int32_t shape[3], int first) {
     double worst = 0;
@@ -305,7 +308,8 @@ TEST(best_logits_of_every_position_are_those_of_transformers) {
 
 /* ---- experts */
 
-/* Places of the pairs (expert, weight) of one row that golden's list names, in any order; weights within tolerance. */
+/* Places of the pairs (expert, weight) of one row that golden's list names, in any order; weights within
+ * tolerance. */
 static void check_route(const struct run *r, int layer, int row, const float *got, int n_used,
                         const struct json *experts, const struct json *weights) {
     const struct json *weight = weights->child;

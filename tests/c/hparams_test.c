@@ -1,4 +1,5 @@
-/* Hyperparameters of each architecture: defaults and rules that files leave out. Numbers come from the models' configurations. */
+/* Hyperparameters of each architecture: defaults and rules that files leave out. Numbers come from the
+ * models' configurations. */
 #include "header.h"
 
 static void expect_read(struct header *h) {

@@ -1,5 +1,6 @@
-/* Arithmetic that implementations have got wrong: tests/cases/numerics_cases.json, from public reports. Its case llama_permute is about
- * the conversion of files and has no place here; gqa_mapping is checked by every grouped golden model. */
+/* Arithmetic that implementations have got wrong: tests/cases/numerics_cases.json, from public reports.
+ * Its case llama_permute is about the conversion of files and has no place here; gqa_mapping is checked by
+ * every grouped golden model. */
 #include "decoder/steps.h"
 #include "header.h"
 #include "json.h"
@@ -85,8 +86,8 @@ TEST(yarn_outside_deepseek_scales_cosines_and_not_the_scores) {
     json_free(&c.doc);
 }
 
-/* By the paper's formulas in double: pairs that turn more than 32 times over the old context stay, those that turn less than once
- * are divided by the factor, the ones between are mixed. */
+/* By the paper's formulas in double: pairs that turn more than 32 times over the old context stay, those
+ * that turn less than once are divided by the factor, the ones between are mixed. */
 TEST(yarn_leaves_fast_pairs_and_divides_slow_ones) {
     struct mem mem = {0};
     struct model m = {
@@ -312,7 +313,8 @@ static void multiply(float *y, const struct matrix *w, const float *x) {
     kernels_get()->linear_high[w->type](y, (size_t)w->n_out, w->data, w->n_out / PANEL_ROWS, &a, 0, 1);
 }
 
-/* Absorbed: the query is brought to the latent, and the weighted latent to a value. Ranks are filled up to whole panels with zeros. */
+/* Absorbed: the query is brought to the latent, and the weighted latent to a value. Ranks are filled up to
+ * whole panels with zeros. */
 TEST(absorbed_attention_gives_what_expanded_keys_and_values_give) {
     enum { HEADS = 2, NOPE = 4, ROPE = 2, RANK = 3, PADDED = 4, VALUE = 4, LENGTH = 3 };
     struct numerics c = numerics_open("mla_absorb");
@@ -347,7 +349,8 @@ TEST(absorbed_attention_gives_what_expanded_keys_and_values_give) {
     json_free(&c.doc);
 }
 
-/* Whatever the type, row r of the turned matrix is column r of the file's, in f16 where blocks were quantized. */
+/* Whatever the type, row r of the turned matrix is column r of the file's, in f16 where blocks were
+ * quantized. */
 TEST(turned_matrices_hold_the_columns_of_the_file) {
     enum { ROWS = 6, COLUMNS = 288 };
     static const uint32_t types[] = {TYPE_F32, TYPE_F16, TYPE_BF16, TYPE_Q4_0, TYPE_Q5_1, TYPE_Q8_0};

@@ -1,8 +1,8 @@
 /* Attention over cached rows, for any ratio of query heads to cached heads.
  *
- * The cache is read in spans of KV_BLOCK positions. Each span gives a row its own maximum, sum and weighted values, and spans are
- * merged in order of position (online softmax: Milakov and Gimelshein 2018, arXiv 1805.02867), so that the bits do not depend on
- * how many rows or threads take part. */
+ * The cache is read in spans of KV_BLOCK positions. Each span gives a row its own maximum, sum and
+ * weighted values, and spans are merged in order of position (online softmax: Milakov and Gimelshein 2018,
+ * arXiv 1805.02867), so that the bits do not depend on how many rows or threads take part. */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +30,8 @@ struct span {
     int v_stride;
 };
 
-/* n rows of the cache as f32, where they are or in scratch; the last `plain` numbers of a q8_0 row are f16. */
+/* n rows of the cache as f32, where they are or in scratch; the last `plain` numbers of a q8_0 row are
+ * f16. */
 static const float *cached_rows(const struct attn_job *a, const void *rows, float *scratch, int n, int width,
                                 int plain) {
     const struct kernels *k = a->d->k;
@@ -110,7 +111,8 @@ static void score(const struct attn_job *a, float *scores, const float *q, int q
     for (int i = 0; i < n_rows; i++) k->softcap(scores + i * KV_BLOCK, cap, span->n_keys);
 }
 
-/* Scores of one row become weights: part = {maximum, sum}. A row that sees nothing of the span has the sum 0. */
+/* Scores of one row become weights: part = {maximum, sum}. A row that sees nothing of the span has the sum
+ * 0. */
 static void weigh(const struct kernels *k, float *scores, int n_keys, float part[2]) {
     part[0] = k->max(scores, n_keys);
     part[1] = 0;

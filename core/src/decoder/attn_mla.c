@@ -1,5 +1,5 @@
-/* Multi-head latent attention, absorbed: queries are brought into the latent space, where all heads share one cached row
- * [c_kv ; k_rope]. Source: DeepSeek-V2, arXiv 2405.04434, section 2.1. */
+/* Multi-head latent attention, absorbed: queries are brought into the latent space, where all heads share
+ * one cached row [c_kv ; k_rope]. Source: DeepSeek-V2, arXiv 2405.04434, section 2.1. */
 #include <string.h>
 
 #include "decoder/steps.h"
@@ -8,8 +8,8 @@ static size_t head_row(const struct attn_rows *a, int head, int row) {
     return (size_t)head * (size_t)a->n + (size_t)row;
 }
 
-/* A row's latent is normalised, both rotated parts are rotated, and the cached row is stored. The parts of the queries that are
- * not rotated are gathered head by head into d->gather. */
+/* A row's latent is normalised, both rotated parts are rotated, and the cached row is stored. The parts of
+ * the queries that are not rotated are gathered head by head into d->gather. */
 static void finish_row(void *arg, int row) {
     const struct attn_rows *a = arg;
     struct decoder *d = a->d;

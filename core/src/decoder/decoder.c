@@ -397,7 +397,8 @@ static void logits_forward(struct decoder *d, float *logits, int n) {
     }
 }
 
-/* x += y, then the logits: of the last row into logits unless NULL, of all rows into the tap when it is on. */
+/* x += y, then the logits: of the last row into logits unless NULL, of all rows into the tap when it is
+ * on. */
 static void output_forward(struct decoder *d, const struct taps *t, int n, float *logits) {
     const struct model *m = d->m;
     size_t n_embd = (size_t)m->hp.n_embd, n_vocab = (size_t)m->hp.n_vocab;

@@ -8,7 +8,8 @@
 
 struct decoder;
 
-/* Scratch for one chunk of HL_CHUNK positions of model m (which outlives it). All sessions of a model share it. HL_EMEMORY. */
+/* Scratch for one chunk of HL_CHUNK positions of model m (which outlives it). All sessions of a model
+ * share it. HL_EMEMORY. */
 hl_status decoder_new(struct decoder **out, const struct model *m, hl_precision precision);
 void decoder_free(struct decoder *d);
 
@@ -27,8 +28,9 @@ hl_status decoder_prepare_taps(const struct decoder *d, struct taps *taps, int n
 /* How the next forwards evaluate MLA. */
 void decoder_set_mla(struct decoder *d, hl_mla mode);
 
-/* Evaluates n <= HL_CHUNK tokens at positions kv_length .. kv_length + n - 1 (reserved), writes their rows into the cache, fills the
- * taps that are on (prepared), and computes the logits after the last token into logits [n_vocab] unless logits is NULL. */
+/* Evaluates n <= HL_CHUNK tokens at positions kv_length .. kv_length + n - 1 (reserved), writes their rows
+ * into the cache, fills the taps that are on (prepared), and computes the logits after the last token into
+ * logits [n_vocab] unless logits is NULL. */
 void decoder_forward(struct decoder *d, struct kv *kv, const struct taps *taps, const int32_t *tokens, int n,
                      float *logits);
 

@@ -3,7 +3,8 @@
 
 #include "decoder/steps.h"
 
-/* Activations that one pass over a unit's panels reads stay within the second-level cache of small machines. */
+/* Activations that one pass over a unit's panels reads stay within the second-level cache of small
+ * machines. */
 enum { ACT_BYTES = 128 << 10, UNITS_PER_THREAD = 4 };
 
 struct linear_group {

@@ -1,5 +1,6 @@
-/* Mixture of experts: each position goes through its chosen experts only; positions are grouped by expert, so that a prompt reads
- * each expert's weights once a chunk. Sources: Mixtral, arXiv 2401.04088; DeepSeek-V2 and V3, arXiv 2405.04434 and 2412.19437. */
+/* Mixture of experts: each position goes through its chosen experts only; positions are grouped by expert,
+ * so that a prompt reads each expert's weights once a chunk. Sources: Mixtral, arXiv 2401.04088;
+ * DeepSeek-V2 and V3, arXiv 2405.04434 and 2412.19437. */
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +56,8 @@ static void gate_weights(const struct kernels *k, enum gate_kind kind, float *p,
 /* What the choice goes by: the weight, with the bias where there is one. */
 static float preference(const float *p, const float *bias, int i) { return bias ? p[i] + bias[i] : p[i]; }
 
-/* A group's score: its best expert (DeepSeek-V2, softmax gate) or the sum of its two best (V3, sigmoid gate). */
+/* A group's score: its best expert (DeepSeek-V2, softmax gate) or the sum of its two best (V3, sigmoid
+ * gate). */
 static float group_score(const struct hparams *hp, const float *p, const float *bias, int group) {
     int size = hp->n_expert / hp->n_expert_groups;
     float best = -INFINITY, second = -INFINITY;
@@ -83,7 +85,8 @@ static bool group_is_open(const struct hparams *hp, const float *p, const float 
     return before < hp->n_groups_used;
 }
 
-/* Experts of one row, best first; the lower number wins a tie. Always n_expert_used different ones, whatever the numbers are. */
+/* Experts of one row, best first; the lower number wins a tie. Always n_expert_used different ones,
+ * whatever the numbers are. */
 static void choose(const struct hparams *hp, const float *p, const float *bias, int *chosen) {
     int per_group = hp->n_expert_groups > 1 ? hp->n_expert / hp->n_expert_groups : hp->n_expert;
     bool open = true;

@@ -17,12 +17,12 @@ struct attn_scratch {
     float *out;           /* [ATTN_ROWS][v_dim or d_head_v] */
 };
 
-/* What attention works on: cached heads and the query heads that share each of them. MLA's cached row is [c_kv ; k_rope], and its
- * first v_dim floats are also the value. */
+/* What attention works on: cached heads and the query heads that share each of them. MLA's cached row is
+ * [c_kv ; k_rope], and its first v_dim floats are also the value. */
 struct attn_dims {
     int n_head, n_head_kv;
     int k_dim, v_dim;
-    int k_plain; /* trailing numbers of a key row that a q8_0 cache keeps as f16: the rotated part of MLA's row */
+    int k_plain; /* last numbers of a key row that a q8_0 cache keeps as f16: MLA's rotated part */
     bool values_in_keys;
 };
 
@@ -73,13 +73,15 @@ bool act_new(struct decoder *d, struct act *a, int n, int n_columns);
 /* Runs fn(arg, row) for n rows: on the pool when there are several. */
 void rows_run(struct decoder *d, void (*fn)(void *arg, int row), void *arg, int n);
 
-/* The n rows x [n][n_in] become activations; codes are computed when one of the readers has none but floats. */
+/* The n rows x [n][n_in] become activations; codes are computed when one of the readers has none but
+ * floats. */
 void activate_rows(struct decoder *d, struct act *a, const float *x, int n_in,
                    const struct matrix *const *readers, int n_readers, int n);
 
 /* ---- linear.c */
 
-/* One matrix and the activation rows it reads: y[c * y_stride + r] = dot(row r, activation row col0 + c) + bias[r], c in [0, n). */
+/* One matrix and the activation rows it reads: y[c * y_stride + r] = dot(row r, activation row col0 + c) +
+ * bias[r], c in [0, n). */
 struct linear {
     struct matrix w;
     const float *bias; /* [n_out] or NULL */
@@ -106,14 +108,14 @@ bool linear_reads_codes(const struct matrix *const *w, int n);
 
 /* ---- attn.c */
 
-/* One attention: n query rows d->q at positions first .. first + n - 1 of layer l -> d->o; the rows' own keys and values are in the
- * cache. Leaves maximum and sum of each row in d->softmax. */
+/* One attention: n query rows d->q at positions first .. first + n - 1 of layer l -> d->o; the rows' own
+ * keys and values are in the cache. Leaves maximum and sum of each row in d->softmax. */
 void attn_run(struct decoder *d, const struct kv *kv, int l, int first, int n);
 
 /* The same rows' probabilities (and MLA's parts of the scores) into the taps of layer l that are on. */
 void attn_tap(struct decoder *d, const struct kv *kv, const struct taps *taps, int l, int first, int n);
 
-/* ---- attn_gqa.c, attn_mla.c: d->xn, as activations -> d->q, rotated and scaled, and new rows in the cache */
+/* ---- attn_gqa.c, attn_mla.c: d->xn, as activations -> d->q, rotated and scaled, and rows in the cache */
 
 struct attn_rows {
     struct decoder *d;
@@ -125,8 +127,8 @@ struct attn_rows {
 void attn_gqa_rows(const struct attn_rows *a, const struct taps *taps);
 void attn_mla_rows(const struct attn_rows *a, const struct taps *taps);
 
-/* Keys [n][d_head_k] and values [n][d_head_v] of head h from n cached rows [n][k_dim] of layer l. w: scratch for one row of
- * either matrix. */
+/* Keys [n][d_head_k] and values [n][d_head_v] of head h from n cached rows [n][k_dim] of layer l. w:
+ * scratch for one row of either matrix. */
 void attn_mla_expand(const struct decoder *d, int l, int h, const float *rows, int n, float *keys,
                      float *values, float *w);
 
@@ -136,7 +138,8 @@ void attn_mla_values(struct decoder *d, int l, int n);
 /* Rotates the heads of row `row` of the chunk, x [heads][stride], each from column 0 on. */
 void attn_rotate(const struct attn_rows *a, float *x, int heads, int stride, int row);
 
-/* One cached row of `heads` heads of `width` floats goes to where position pos of `place` lives; plain as in attn_dims. */
+/* One cached row of `heads` heads of `width` floats goes to where position pos of `place` lives; plain as
+ * in attn_dims. */
 void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src,
                 int heads, int width, int plain, int pos);
 
@@ -145,8 +148,8 @@ void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int
 /* Scratch for a model with experts. False: no memory. */
 bool moe_new(struct decoder *d);
 
-/* The experts of one position, best first, and their weights, both [n_expert_used]. p: [n_expert] router logits, overwritten;
- * bias: [n_expert], for the choice only, or NULL. */
+/* The experts of one position, best first, and their weights, both [n_expert_used]. p: [n_expert] router
+ * logits, overwritten; bias: [n_expert], for the choice only, or NULL. */
 void moe_route(const struct hparams *hp, const struct kernels *k, float *p, const float *bias, int *chosen,
                float *weights);
 

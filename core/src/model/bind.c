@@ -294,8 +294,8 @@ static hl_status bind_split(struct model *m, int l, const char *fused, const str
     return is_fused ? bind_fused(m, l, fused, slots, n_slots) : bind_slots(m, l, slots, n_slots);
 }
 
-/* From the latent to keys and values: split and turned round for absorbing, or as the model was trained: of each head d_nope rows of
- * keys, then d_head_v rows of values. */
+/* From the latent to keys and values: split and turned round for absorbing, or as the model was trained:
+ * of each head d_nope rows of keys, then d_head_v rows of values. */
 static hl_status bind_kv_b(struct model *m, int l) {
     const struct hparams *hp = &m->hp;
     struct layer *w = &m->layers[l];

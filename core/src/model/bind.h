@@ -4,8 +4,9 @@
 
 #include "model/model.h"
 
-/* Rows of a tensor of the file (its third dimension counts on) that become a matrix or a stack of n: matrix i are the rows
- * row0 + i * step .. row0 + i * step + n_rows - 1. Or a run of n_rows numbers from row0 on that become a vector. */
+/* Rows of a tensor of the file (its third dimension counts on) that become a matrix or a stack of n:
+ * matrix i are the rows row0 + i * step .. row0 + i * step + n_rows - 1. Or a run of n_rows numbers from
+ * row0 on that become a vector. */
 struct model_part {
     void *field; /* struct matrix *, struct stack *, or const float ** */
     bool is_stack;
@@ -32,7 +33,8 @@ hl_status hparams_windows(const struct hparams *hp, const struct arch *arch, con
 hl_status rope_init(struct model *m);
 void rope_free(struct model *m);
 
-/* Finds the architecture, the hyperparameters and every tensor's place; nothing is allocated for weights yet. */
+/* Finds the architecture, the hyperparameters and every tensor's place; nothing is allocated for weights
+ * yet. */
 hl_status model_bind(struct model *m);
 
 #endif

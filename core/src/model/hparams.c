@@ -80,7 +80,8 @@ static hl_status read_counts(struct hparams *hp, const struct arch *arch, const 
     return need_int(g, arch, "embedding_length", 1, MAX_EMBD, &hp->n_embd);
 }
 
-/* Widths of heads from the keys key_length and value_length with this ending; what is missing is shared out evenly. */
+/* Widths of heads from the keys key_length and value_length with this ending; what is missing is shared
+ * out evenly. */
 static hl_status read_widths(struct hparams *hp, const struct arch *arch, const struct gguf *g,
                              const char *key, const char *value) {
     TRY(get_int(g, arch, key, 1, MAX_HEAD_WIDTH, 0, &hp->d_head_k));
@@ -94,8 +95,8 @@ static hl_status read_widths(struct hparams *hp, const struct arch *arch, const 
     return HL_OK;
 }
 
-/* Files say key_length and value_length of whole heads, or (since llama.cpp absorbs too) of the latent row, and of whole heads in
- * keys of their own. */
+/* Files say key_length and value_length of whole heads, or (since llama.cpp absorbs too) of the latent
+ * row, and of whole heads in keys of their own. */
 static hl_status read_mla(struct hparams *hp, const struct arch *arch, const struct gguf *g) {
     bool absorbed = has_key(g, arch, "attention.key_length_mla");
     TRY(need_int(g, arch, "attention.kv_lora_rank", 1, MAX_LATENT, &hp->kv_lora_rank));
@@ -189,8 +190,8 @@ static bool str_is(struct str s, const char *text) {
     return s.n == strlen(text) && memcmp(s.p, text, s.n) == 0;
 }
 
-/* Source: Peng et al. 2023, arXiv 2309.00071; DeepSeek scales the scores instead of cosines and sines, and files hold its factor:
- * a tenth of mscale_all_dim. */
+/* Source: Peng et al. 2023, arXiv 2309.00071; DeepSeek scales the scores instead of cosines and sines, and
+ * files hold its factor: a tenth of mscale_all_dim. */
 static hl_status read_yarn(struct hparams *hp, const struct arch *arch, const struct gguf *g, float factor) {
     float log_multiplier, attn_factor;
     TRY(get_float(g, arch, "rope.scaling.yarn_beta_fast", 0, 1e6, 32, &hp->yarn_beta_fast));
@@ -208,7 +209,8 @@ static hl_status read_yarn(struct hparams *hp, const struct arch *arch, const st
     return HL_OK;
 }
 
-/* The factors in rope_freqs.weight already hold Llama 3's scaling: scaling keys beside them are not applied again. */
+/* The factors in rope_freqs.weight already hold Llama 3's scaling: scaling keys beside them are not
+ * applied again. */
 static hl_status read_rope_scale(struct hparams *hp, const struct arch *arch, const struct gguf *g) {
     struct str type;
     float factor;
@@ -280,7 +282,8 @@ hl_status hparams_read(struct hparams *hp, const struct arch *arch, const struct
 /* Every n-th layer sees everything; n = 0: none does. */
 static bool is_global(int l, int n) { return n > 0 && l % n == n - 1; }
 
-/* The pattern is a number, every how many layers one sees everything, or says of each layer whether it has the window. */
+/* The pattern is a number, every how many layers one sees everything, or says of each layer whether it has
+ * the window. */
 hl_status hparams_windows(const struct hparams *hp, const struct arch *arch, const struct gguf *g,
                           struct layer *layers) {
     struct key k = key_of(arch, "attention.sliding_window_pattern");

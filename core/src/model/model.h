@@ -136,7 +136,8 @@ struct layer {
     const float *post_ffn_norm;             /* [n_embd] on the branch, before it is added to x */
 };
 
-/* Which frequencies a layer's rotation has: ROPE_LOCAL in layers with a window, ROPE_LONG in contexts beyond n_ctx_orig. */
+/* Which frequencies a layer's rotation has: ROPE_LOCAL in layers with a window, ROPE_LONG in contexts
+ * beyond n_ctx_orig. */
 enum rope_set { ROPE_GLOBAL, ROPE_LOCAL, ROPE_LONG, ROPE_SETS };
 
 struct model {
@@ -165,14 +166,16 @@ struct model {
     uint8_t *staging; /* bytes of the tensor that is arriving, [staging_bytes]; given back behind the last */
 };
 
-/* A model that is to be loaded; weights are counted in mem and packed by pool. NULL when there is no memory. */
+/* A model that is to be loaded; weights are counted in mem and packed by pool. NULL when there is no
+ * memory. */
 struct model *model_new(struct mem *mem, struct pool *pool);
 void model_free(struct model *m);
 
-/* Loading: as hl_model_window, hl_model_commit, hl_model_finish. A header that parses but does not bind (unknown architecture, missing
- * or ill-shaped tensor) is no error of commit() while no tensor has begun, so that metadata and tokenizer can be looked at; the
- * first tensor byte then fails with bind_status. Memory for all weights is taken when the first tensor begins: HL_EMEMORY says how much
- * is needed before any weight has arrived. */
+/* Loading: as hl_model_window, hl_model_commit, hl_model_finish. A header that parses but does not bind
+ * (unknown architecture, missing or ill-shaped tensor) is no error of commit() while no tensor has begun,
+ * so that metadata and tokenizer can be looked at; the first tensor byte then fails with bind_status.
+ * Memory for all weights is taken when the first tensor begins: HL_EMEMORY says how much is needed before
+ * any weight has arrived. */
 uint8_t *model_window(struct model *m, size_t *size);
 hl_status model_commit(struct model *m, size_t n);
 hl_status model_finish(struct model *m);

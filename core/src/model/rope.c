@@ -11,15 +11,16 @@ static double yarn_pair(const struct hparams *hp, float rotations) {
     return hp->n_rot * log(hp->n_ctx_orig / ((double)rotations * two_pi)) / (2 * log((double)hp->rope_base));
 }
 
-/* How much of pair i is interpolated: 0 for those that turn often, 1 for those that hardly turn. Source: Peng et al. 2023, arXiv
- * 2309.00071, section 3.2. */
+/* How much of pair i is interpolated: 0 for those that turn often, 1 for those that hardly turn. Source:
+ * Peng et al. 2023, arXiv 2309.00071, section 3.2. */
 static double yarn_ramp(const struct hparams *hp, int i) {
     double low = fmax(floor(yarn_pair(hp, hp->yarn_beta_fast)), 0);
     double high = fmin(ceil(yarn_pair(hp, hp->yarn_beta_slow)), hp->n_rot - 1);
     return fmin(fmax((i - low) / fmax(high - low, 0.001), 0), 1);
 }
 
-/* In f32, as transformers computes it. factors: [n_rot / 2] or NULL; scaled: by what the file says of longer contexts. */
+/* In f32, as transformers computes it. factors: [n_rot / 2] or NULL; scaled: by what the file says of
+ * longer contexts. */
 static hl_status freq_new(struct model *m, enum rope_set set, float base, bool scaled, const float *factors) {
     const struct hparams *hp = &m->hp;
     float *freq = mem_alloc(m->mem, MEM_SCRATCH, freq_bytes(m));
