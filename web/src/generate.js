@@ -23,7 +23,7 @@ function randomSeed() {
 
 /**
  * @param {import('./types.js').GenerateOptions} options
- * @returns {import('./wasm.js').SamplerParams}
+ * @returns {import('./types.js').SamplerParams}
  * @throws {HeadlightError} BAD_ARGUMENT
  */
 export function samplerParams(options) {

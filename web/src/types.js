@@ -107,6 +107,19 @@
  * @property {boolean} [addGenerationPrompt] chat(): default true
  * @property {Record<string, unknown>} [variables] chat(): further variables of the template
  *
+ * @typedef {object} SamplerParams values that switch a step off: 1, 0, 1, 0, 1, 1, 0, 0, 0
+ * @property {number} temperature
+ * @property {number} topK
+ * @property {number} topP
+ * @property {number} minP
+ * @property {number} typicalP
+ * @property {number} repeatPenalty
+ * @property {number} repeatLastN
+ * @property {number} frequencyPenalty
+ * @property {number} presencePenalty
+ * @property {number} seed
+ * @property {Record<number, number>} logitBias
+ *
  * @typedef {object} TokenLogprobs natural logarithms, before any sampler
  * @property {number} token
  * @property {string} text

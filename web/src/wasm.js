@@ -43,19 +43,6 @@ const SAMPLER_BYTES = 52;
  *   'addEos' | 'slidingWindow' | 'nParams' | 'fileBytes' | 'packedBytes' | 'stagingBytes', number>} CoreInfo
  * @typedef {Record<typeof CACHE_FIELDS[number], number>} CoreCache
  * @typedef {string | number | boolean | null} MetaScalar
- *
- * @typedef {object} SamplerParams values that switch a step off: 1, 0, 1, 0, 1, 1, 0, 0, 0
- * @property {number} temperature
- * @property {number} topK
- * @property {number} topP
- * @property {number} minP
- * @property {number} typicalP
- * @property {number} repeatPenalty
- * @property {number} repeatLastN
- * @property {number} frequencyPenalty
- * @property {number} presencePenalty
- * @property {number} seed
- * @property {Record<number, number>} logitBias
  */
 
 /** One wasm instance and its model. All calls from one thread. */
@@ -405,7 +392,7 @@ export class Core {
     return new CoreSession(this, this.checkPointer(this.module._hl_session_new(this.model, positions, kv)));
   }
 
-  /** @param {SamplerParams} params */
+  /** @param {import('./types.js').SamplerParams} params */
   sampler(params) {
     return new CoreSampler(this, params);
   }
@@ -538,7 +525,7 @@ export class CoreSession {
 export class CoreSampler {
   /**
    * @param {Core} core
-   * @param {SamplerParams} p
+   * @param {import('./types.js').SamplerParams} p
    */
   constructor(core, p) {
     this.core = core;

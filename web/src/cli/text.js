@@ -94,7 +94,7 @@ const PARAMS = {
 
 /**
  * @param {any} given
- * @returns {import('../wasm.js').SamplerParams}
+ * @returns {import('../types.js').SamplerParams}
  */
 function readParams(given) {
   const odd = Object.keys(given).find(
