@@ -2,9 +2,11 @@
 //   NAME.wasm      the same bytes for pages and Node, or this fails
 //   NAME.web.mjs   glue for pages and workers
 //   NAME.node.mjs  glue for Node
+//   NAME.*.d.mts   what tsc needs to know of the glue, so that it does not read it
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 
 const [name, build, dist] = process.argv.slice(2);
+const TYPES = 'export default function (options: object): Promise<any>;\n';
 
 /**
  * Vite reads `new Worker(new URL('file', import.meta.url), {...})` and wants file and options written out; Emscripten
@@ -29,6 +31,7 @@ for (const environment of ['web', 'node']) {
   const target = `${name}.${environment}.mjs`;
   const source = readFileSync(`${build}/${environment}/${name}.mjs`, 'utf8');
   writeFileSync(`${dist}/${target}`, rewriteWorker(source, target));
+  writeFileSync(`${dist}/${target.replace(/mjs$/, 'd.mts')}`, TYPES);
 }
 const web = readFileSync(`${build}/web/${name}.wasm`);
 if (!web.equals(readFileSync(`${build}/node/${name}.wasm`))) {

@@ -53,11 +53,11 @@ function importGlue(variant, assets) {
   }
   switch (variant) {
     case 'relaxed':
-      return import(/** @type {any} */ ('../dist/headlight-relaxed.web.mjs'));
+      return import('../dist/headlight-relaxed.web.mjs');
     case 'simd':
-      return import(/** @type {any} */ ('../dist/headlight-simd.web.mjs'));
+      return import('../dist/headlight-simd.web.mjs');
     default:
-      return import(/** @type {any} */ ('../dist/headlight-single.web.mjs'));
+      return import('../dist/headlight-single.web.mjs');
   }
 }
 
