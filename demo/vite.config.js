@@ -129,12 +129,20 @@ function place(from, to) {
   }
 }
 
+/** What the engine's worker imports from other packages. */
+function engineNeeds() {
+  const { dependencies = {} } = JSON.parse(
+    readFileSync(new URL('../web/package.json', import.meta.url), 'utf8'),
+  );
+  return Object.keys(dependencies).map((name) => `headlight-wasm > ${name}`);
+}
+
 export default defineConfig({
   base: './',
   plugins: [headlight()],
   resolve: process.env.HEADLIGHT_ENGINE ? { alias: { 'headlight-wasm': process.env.HEADLIGHT_ENGINE } } : {},
   worker: { format: 'es' },
-  // Named here so that a first visit is not loaded again when the worker asks for them.
-  optimizeDeps: { exclude: ['headlight-wasm'], include: ['headlight-wasm > @huggingface/jinja'] },
+  // Named beforehand so that a first visit is not loaded again when the worker asks for them.
+  optimizeDeps: { exclude: ['headlight-wasm'], include: engineNeeds() },
   build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
 });

@@ -235,7 +235,7 @@ function drawPickers(p, data, on) {
   p.down.disabled = attention.layer === 0;
   p.up.disabled = attention.layer === model.layers - 1;
   const gone = missing(attention.map);
-  const wait = attention.filling ? 'Computing this layer for the earlier tokens…' : '';
+  const wait = attention.filling ? 'Computing the earlier rows…' : '';
   setText(
     p.state,
     wait || (gone > 0 && !data.streaming ? `${gone} of ${tokens.length} rows are not computed.` : ''),

@@ -273,6 +273,6 @@ export function drawLegend(canvas, theme) {
   const colours = palette(theme);
   for (let x = 0; x < width; x++) {
     pen.fillStyle = css(colours, x / (width - 1)).css;
-    pen.fillRect(x, 0, 1, 8);
+    pen.fillRect(x, 0, 2, 8);
   }
 }
