@@ -105,6 +105,9 @@ HL_API hl_status hl_model_info(const hl_model *m, struct hl_info *out);
 /* Name of the architecture as in general.architecture; "" before the header. */
 HL_API const char *hl_model_arch(const hl_model *m);
 
+/* Positions that a layer looks back on, the newest included; 0: all. Negative: HL_EARGUMENT, HL_ESTATE (no header that binds). */
+HL_API int hl_model_window_of(const hl_model *m, int layer);
+
 /* Bytes by the allocator's count, not by a formula. peak is the largest sum so far. */
 struct hl_memory {
     size_t weights, cache, scratch, tokenizer, peak;

@@ -167,6 +167,15 @@ hl_status hl_model_info(const hl_model *m, struct hl_info *out) {
     return HL_OK;
 }
 
+int hl_model_window_of(const hl_model *m, int layer) {
+    TRY(need_header(m));
+    const struct model *model = m->model;
+    CHECK(model->bind_status == HL_OK && model->layers, HL_ESTATE, "model: the header does not bind");
+    CHECK(layer >= 0 && layer < model->hp.n_layer, HL_EARGUMENT, "model: layer %d, the model has 0 to %d", layer,
+          model->hp.n_layer - 1);
+    return model->layers[layer].window;
+}
+
 const char *hl_model_arch(const hl_model *m) {
     return m->model->arch ? m->model->arch->name : "";
 }

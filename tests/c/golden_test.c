@@ -446,6 +446,8 @@ TEST(the_header_says_what_latent_attention_and_experts_are) {
     REQUIRE(run_open(&r, &(struct golden){"gemma3", 0, 0, 0, 0}, 1, HL_HIGH));
     EXPECT_EQ(r.info.attention, HL_MQA);
     EXPECT_EQ(r.info.sliding_window, 8);
+    for (int l = 0; l < 7; l++) EXPECT_EQ(hl_model_window_of(r.model, l), l == 5 ? 0 : 8);
+    EXPECT_EQ(hl_model_window_of(r.model, 7), HL_EARGUMENT);
     EXPECT_EQ(r.info.kv_lora_rank, 0);
     EXPECT_EQ(r.info.d_rope, 0);
     EXPECT_EQ(r.info.n_expert, 0);

@@ -127,6 +127,53 @@ TEST(columns_behind_the_rotated_ones_pass_through) {
     json_free(&c.doc);
 }
 
+static void swap(uint8_t *a, uint8_t *b, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint8_t byte = a[i];
+        a[i] = b[i];
+        b[i] = byte;
+    }
+}
+
+/* Where the n bytes of a vector lie in a file. */
+static uint8_t *find_vector(uint8_t *file, size_t size, const float *v, size_t n) {
+    for (size_t at = 0; at + n <= size; at += 4)
+        if (memcmp(file + at, v, n) == 0) return file + at;
+    test_fail(__FILE__, __LINE__, "a vector is not in its file");
+    return file;
+}
+
+/* Logits after three tokens of the golden model minicpm3, whose context before longrope is 4096. swapped:
+ * its long factors are in the place of the short ones. */
+static void longrope_logits(float *logits, int n_ctx, bool swapped) {
+    static const int32_t tokens[] = {5, 60, 7};
+    static const float short_factors[] = {1, 1.3f, 1.9f, 3.1f}, long_factors[] = {1.1f, 2, 4, 9};
+    size_t n;
+    uint8_t *bytes = test_read_file("tests/golden/models/minicpm3.gguf", &n);
+    uint8_t *at[] = {find_vector(bytes, n, short_factors, sizeof short_factors),
+                     find_vector(bytes, n, long_factors, sizeof long_factors)};
+    if (swapped) swap(at[0], at[1], sizeof short_factors);
+    hl_model *m = hl_model_new(1, HL_HIGH);
+    if (push_bytes(m, bytes, n, n) != HL_OK) test_fail(__FILE__, __LINE__, "%s", hl_error());
+    hl_session *s = hl_session_new(m, n_ctx, HL_KV_F32);
+    if (!s || hl_feed(s, tokens, 3) != HL_OK) test_fail(__FILE__, __LINE__, "%s", hl_error());
+    else memcpy(logits, hl_logits(s), MAX_VALUES * sizeof *logits);
+    hl_session_free(s);
+    hl_model_free(m);
+    free(bytes);
+}
+
+TEST(contexts_beyond_the_original_one_use_the_long_factors) {
+    float usual[MAX_VALUES], beyond[MAX_VALUES], swapped[MAX_VALUES], edge[MAX_VALUES];
+    longrope_logits(usual, 512, false);
+    longrope_logits(edge, 4096, false);
+    longrope_logits(beyond, 4097, false);
+    longrope_logits(swapped, 512, true);
+    EXPECT_MEM(usual, edge, sizeof usual);
+    EXPECT_MEM(beyond, swapped, sizeof beyond);
+    EXPECT(memcmp(usual, beyond, sizeof usual) != 0);
+}
+
 /* ---- heads and windows */
 
 TEST(the_width_of_a_head_is_the_file_s_and_not_a_share_of_the_columns) {

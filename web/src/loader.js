@@ -19,7 +19,7 @@ export function shapeOf(info) {
     valueDim: info.dHeadV,
   };
   if (info.kvLoraRank > 0) Object.assign(shape, { rank: info.kvLoraRank, ropeDim: info.dRope });
-  if (info.slidingWindow > 0) shape.window = info.slidingWindow;
+  if (info.slidingWindow > 0) Object.assign(shape, { window: info.slidingWindow, windowed: info.windowed });
   return shape;
 }
 

@@ -40,7 +40,8 @@ const SAMPLER_BYTES = 52;
 /**
  * @typedef {Record<'nLayer' | 'nHead' | 'nHeadKv' | 'nEmbd' | 'nFf' | 'nVocab' | 'nCtxTrain' | 'dHeadK' | 'dHeadV' |
  *   'kvLoraRank' | 'dRope' | 'nExpert' | 'nExpertUsed' | 'attention' | 'bos' | 'eos' | 'eot' | 'unk' | 'pad' | 'addBos' |
- *   'addEos' | 'slidingWindow' | 'nParams' | 'fileBytes' | 'packedBytes' | 'stagingBytes', number>} CoreInfo
+ *   'addEos' | 'slidingWindow' | 'nParams' | 'fileBytes' | 'packedBytes' | 'stagingBytes', number> &
+ *   { windowed?: boolean[] }} CoreInfo windowed: which layers have the sliding window, where the model has one
  * @typedef {Record<typeof CACHE_FIELDS[number], number>} CoreCache
  * @typedef {string | number | boolean | null} MetaScalar
  */
@@ -240,6 +241,10 @@ export class Core {
     const out = /** @type {any} */ ({});
     INFO_INTS.forEach((name, i) => (out[name] = this.view.getInt32(this.out + 4 * i, true)));
     INFO_DOUBLES.forEach((name, i) => (out[name] = this.view.getFloat64(this.out + 88 + 8 * i, true)));
+    if (out.slidingWindow > 0) {
+      const window = (/** @type {number} */ layer) => this.module._hl_model_window_of(this.model, layer);
+      out.windowed = Array.from({ length: out.nLayer }, (_, layer) => window(layer) > 0);
+    }
     return (this.known = out);
   }
 
