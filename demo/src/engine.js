@@ -19,8 +19,6 @@ import { features, kvPlan, load } from 'headlight-wasm';
  */
 
 const CACHE_TYPE = 'f16';
-/** 16-bit activations: a small model's answers are near ties, which 8 bits turn over; speed hardly differs. */
-const PRECISION = 'high';
 const SEEDS = 1e9;
 
 /**
@@ -47,7 +45,7 @@ export async function describeEngine() {
  * @throws {import('headlight-wasm').HeadlightError} and AbortError
  */
 export async function openModel(source, { name, sha256, bytes, signal, onProgress }) {
-  const model = await load(source, { kv: CACHE_TYPE, precision: PRECISION, sha256, signal, onProgress });
+  const model = await load(source, { kv: CACHE_TYPE, sha256, signal, onProgress });
   try {
     return new Engine(model, await model.session(), { name, bytes: bytes ?? model.info.fileBytes });
   } catch (error) {

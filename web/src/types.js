@@ -21,7 +21,7 @@
  * @property {number} [threads] default: chosen for the machine, see features().defaultThreads
  * @property {number} [context] positions; default the model's, at most 4096
  * @property {KvType} [kv] default f16
- * @property {Precision} [precision] default fast: 8-bit activations; high: 16-bit
+ * @property {Precision} [precision] default fast: 8-bit activations, 15-bit where a row is large; high: 16-bit
  * @property {Variant} [variant] default: the fastest that works here
  * @property {Overflow} [overflow] default stop
  * @property {string} [sha256] hex of the file; refused when it differs

@@ -41,8 +41,7 @@ export async function chatCommand(argv) {
   const model = await load(path, {
     context: options.ctx,
     kv: options.kv,
-    // Speed matters less here than that the best token is the model's own: 8 bits flip close calls.
-    precision: options.precision ?? 'high',
+    precision: options.precision,
     threads: options.threads,
     template,
     onProgress: progressBar(),

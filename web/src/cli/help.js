@@ -1,7 +1,7 @@
 /** What `headlight help` prints. @type {Record<string, string>} */
 const TOPICS = {
   chat: `headlight chat MODEL [--prompt TEXT] [--system TEXT] [--temperature X] [--top-k N] [--top-p X] [--min-p X]
-               [--seed N] [--max-tokens N] [--ctx N] [--kv f32|f16|q8_0] [--precision high|fast] [--threads N]
+               [--seed N] [--max-tokens N] [--ctx N] [--kv f32|f16|q8_0] [--precision fast|high] [--threads N]
                [--template FILE]
     Answers --prompt, or chats in the terminal: Ctrl-C stops an answer, /help lists commands.`,
   eval: `headlight eval MODEL --json [--kv f32|f16|q8_0] [--precision fast|high] [--variant relaxed|simd|single]
