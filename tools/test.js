@@ -17,8 +17,8 @@ function testFiles(folder) {
 /** @param {string} target */
 const make = (target) => ['make', '--no-print-directory', '-j2', target];
 
-// One file after the other: each may use both cores.
-const nodeTests = ['node', '--test', '--test-concurrency=1', '--test-reporter=spec'];
+// One file after the other: each may use both cores. A test that hangs ends after a quarter of an hour.
+const nodeTests = ['node', '--test', '--test-concurrency=1', '--test-timeout=900000', '--test-reporter=spec'];
 
 /** @typedef {{ name: string, command: string[], files?: string[], needsBuild?: boolean }} Step */
 /** @type {Step[]} */
