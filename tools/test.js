@@ -32,7 +32,12 @@ const steps = [
   { name: 'fuzz', command: [...make('fuzz'), `FUZZ_SECONDS=${process.env.FUZZ_SECONDS ?? 10}`] },
   { name: 'types', command: ['node', 'tools/types.js'] },
   { name: 'format', command: ['tools/format', '--check'] },
-  { name: 'node', command: nodeTests, files: ['tests/node', 'demo/test'].flatMap(testFiles), needsBuild: true },
+  {
+    name: 'node',
+    command: nodeTests,
+    files: ['tests/node', 'demo/test'].flatMap(testFiles),
+    needsBuild: true,
+  },
   { name: 'browser', command: nodeTests, files: testFiles('tests/browser'), needsBuild: true },
 ];
 

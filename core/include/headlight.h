@@ -1,12 +1,13 @@
 /* Headlight: small language models, their weights and their KV cache in one linear memory.
  *
- * One hl_model holds weights and tokenizer; any number of hl_session hold a context each. Nothing here prints, exits or
- * reads files: the caller pushes the bytes of a GGUF file in. All calls on one model and its sessions come from one thread;
- * the model's own worker threads are hidden.
+ * One hl_model holds weights and tokenizer; any number of hl_session hold a context each. Nothing here
+ * prints, exits or reads files: the caller pushes the bytes of a GGUF file in. All calls on one model and its
+ * sessions come from one thread; the model's own worker threads are hidden.
  *
  * Conventions
- *   - Functions that can fail return hl_status, or NULL / a negative hl_status where they return a pointer / a count;
- *     hl_error() then says in words what is wrong, where, and what to do. A failed call changes nothing unless it says so.
+ *   - Functions that can fail return hl_status, or NULL / a negative hl_status where they return a pointer /
+ *     a count; hl_error() then says in words what is wrong, where, and what to do. A failed call changes
+ *     nothing unless it says so.
  *   - Text is UTF-8 with a length in bytes, not terminated. Token ids lie in [0, n_vocab).
  *   - Sizes are bytes; matrices are row-major, shapes are written [rows][columns]. */
 #ifndef HEADLIGHT_H
@@ -47,10 +48,10 @@ HL_API hl_status hl_error_code(void);
 /* Hash over the sources and flags of this build; JavaScript refuses a core of another build. */
 HL_API const char *hl_build_id(void);
 
-/* ---- model: loading ------------------------------------------------------------------------------------------- */
+/* ---- model: loading */
 
-/* How activations of quantized matrices are rounded: int8 with one scale per 32, or int16 likewise. Float matrices see
- * float activations in both. */
+/* How activations of quantized matrices are rounded, with one scale per 32: to int8, or 15 bits where a row
+ * is large; or all to int16. Float matrices see float activations in both. */
 typedef enum hl_precision { HL_FAST = 0, HL_HIGH = 1 } hl_precision;
 
 /* A model without weights. n_threads counts the calling thread, 1 .. 64 (1 in builds without threads).
@@ -60,25 +61,28 @@ HL_API hl_model *hl_model_new(int n_threads, hl_precision precision);
 /* Frees the model. Its sessions and detokenizers must be freed before. NULL is allowed. */
 HL_API void hl_model_free(hl_model *m);
 
-/* Where the next bytes of the file go: the caller writes up to *size bytes there and says how many with hl_model_commit.
- * The pointer is good until that call. *size is 0 when the file is complete (bytes after the last tensor are ignored).
- * Returns NULL when loading has failed or when there is no memory: see hl_error(). */
+/* Where the next bytes of the file go: the caller writes up to *size bytes there and says how many with
+ * hl_model_commit. The pointer is good until that call. *size is 0 when the file is complete (bytes after the
+ * last tensor are ignored). Returns NULL when loading has failed or when there is no memory: see
+ * hl_error(). */
 HL_API uint8_t *hl_model_window(hl_model *m, size_t *size);
 
-/* Takes n bytes written into the window: parses the header as far as it goes, packs a tensor when it is complete.
- * Errors are final for the model: HL_EFORMAT, HL_EUNSUPPORTED, HL_EMEMORY, HL_EARGUMENT (n larger than the window). */
+/* Takes n bytes written into the window: parses the header as far as it goes, packs a tensor when it is
+ * complete. Errors are final for the model: HL_EFORMAT, HL_EUNSUPPORTED, HL_EMEMORY, HL_EARGUMENT (n larger
+ * than the window). */
 HL_API hl_status hl_model_commit(hl_model *m, size_t n);
 
-/* The input has ended. HL_ETRUNCATED when the file has not. Afterwards sessions can be made, unless the file is a vocabulary
- * without tensors: then only tokenizing works. */
+/* The input has ended. HL_ETRUNCATED when the file has not. Afterwards sessions can be made, unless the file
+ * is a vocabulary without tensors: then only tokenizing works. */
 HL_API hl_status hl_model_finish(hl_model *m);
 
-/* True once hyperparameters, tokenizer and tensor list are known. hl_model_info, hl_meta_*, hl_tensor_* and tokenizing work
- * from then on. */
+/* True once hyperparameters, tokenizer and tensor list are known. hl_model_info, hl_meta_*, hl_tensor_* and
+ * tokenizing work from then on. */
 HL_API bool hl_model_has_header(const hl_model *m);
 
-/* Whether the header binds to a runnable model: every tensor that its architecture needs is there in the right shape and in
- * a type that is built in. Known before any weight arrives. HL_ESTATE before the header. */
+/* Whether the header binds to a runnable model: every tensor that its architecture needs is there in the
+ * right shape and in a type that is built in. Known before any weight arrives. HL_ESTATE before the
+ * header. */
 HL_API hl_status hl_model_check(const hl_model *m);
 
 typedef enum hl_attention_kind { HL_MHA = 0, HL_GQA = 1, HL_MQA = 2, HL_MLA = 3 } hl_attention_kind;
@@ -105,7 +109,8 @@ HL_API hl_status hl_model_info(const hl_model *m, struct hl_info *out);
 /* Name of the architecture as in general.architecture; "" before the header. */
 HL_API const char *hl_model_arch(const hl_model *m);
 
-/* Positions that a layer looks back on, the newest included; 0: all. Negative: HL_EARGUMENT, HL_ESTATE (no header that binds). */
+/* Positions that a layer looks back on, the newest included; 0: all. Negative: HL_EARGUMENT, HL_ESTATE (no
+ * header that binds). */
 HL_API int hl_model_window_of(const hl_model *m, int layer);
 
 /* Bytes by the allocator's count, not by a formula. peak is the largest sum so far. */
@@ -114,12 +119,23 @@ struct hl_memory {
 };
 HL_API void hl_model_memory(const hl_model *m, struct hl_memory *out);
 
-/* ---- model: metadata and tensors ------------------------------------------------------------------------------- */
+/* ---- model: metadata and tensors */
 
 /* GGUF value types; elements of an array have one of the others. Source: the GGUF specification. */
 typedef enum hl_meta_type {
-    HL_META_U8 = 0, HL_META_I8, HL_META_U16, HL_META_I16, HL_META_U32, HL_META_I32, HL_META_F32,
-    HL_META_BOOL, HL_META_STRING, HL_META_ARRAY, HL_META_U64, HL_META_I64, HL_META_F64,
+    HL_META_U8 = 0,
+    HL_META_I8,
+    HL_META_U16,
+    HL_META_I16,
+    HL_META_U32,
+    HL_META_I32,
+    HL_META_F32,
+    HL_META_BOOL,
+    HL_META_STRING,
+    HL_META_ARRAY,
+    HL_META_U64,
+    HL_META_I64,
+    HL_META_F64,
 } hl_meta_type;
 
 /* Metadata entries in the file's order, unknown ones included. Index i in [0, hl_meta_count). */
@@ -131,7 +147,8 @@ HL_API int hl_meta_find(const hl_model *m, const char *key, size_t n);
 HL_API hl_meta_type hl_meta_value_type(const hl_model *m, int i);
 /* Number of elements of an array; -1 for a single value. */
 HL_API int hl_meta_length(const hl_model *m, int i);
-/* Element j (0 for a single value) as a number (bool: 0 or 1; NaN for strings and nested arrays) or as text (NULL for numbers). */
+/* Element j (0 for a single value) as a number (bool: 0 or 1; NaN for strings and nested arrays) or as text
+ * (NULL for numbers). */
 HL_API double hl_meta_number(const hl_model *m, int i, int j);
 HL_API const char *hl_meta_string(const hl_model *m, int i, int j, size_t *n);
 
@@ -139,26 +156,29 @@ HL_API int hl_tensor_count(const hl_model *m);
 HL_API const char *hl_tensor_name(const hl_model *m, int i, size_t *n);
 /* Name of the block type, such as "Q4_1". */
 HL_API const char *hl_tensor_type(const hl_model *m, int i);
-/* dims[0] is the contiguous dimension (input features); unused ones are 1. Returns the number of dimensions. */
+/* dims[0] is the contiguous dimension (input features); unused ones are 1. Returns the number of
+ * dimensions. */
 HL_API int hl_tensor_dims(const hl_model *m, int i, int32_t dims[4]);
 /* Bytes in the file. */
 HL_API double hl_tensor_bytes(const hl_model *m, int i);
 
-/* ---- tokenizer ------------------------------------------------------------------------------------------------- */
+/* ---- tokenizer */
 
 enum {
     HL_SPECIAL = 1, /* tokenize: parse control markers in the text; detokenize: show control tokens */
     HL_BOS = 2,     /* tokenize: begin with BOS (and end with EOS) where the tokenizer adds them */
-    HL_CONTINUE = 4, /* detokenize: the ids go on from an earlier text, so that a leading space is a space: SentencePiece
-                      * vocabularies begin each text with one that is not shown */
+    /* detokenize: the ids go on from an earlier text, so that a leading space is a space: SentencePiece
+     * vocabularies begin each text with one that is not shown */
+    HL_CONTINUE = 4,
 };
 
-/* Ids of n bytes of text. Writes at most capacity of them and returns how many there are in all (call again with room when
- * that is more), or a negative hl_status. Invalid UTF-8 is taken byte by byte. Time is O(n log n). */
+/* Ids of n bytes of text. Writes at most capacity of them and returns how many there are in all (call again
+ * with room when that is more), or a negative hl_status. Invalid UTF-8 is taken byte by byte. Time is O(n log
+ * n). */
 HL_API int hl_tokenize(hl_model *m, const char *text, size_t n, int flags, int32_t *ids, int capacity);
 
-/* Text of one token as raw bytes (a byte token may be a part of a character); *n bytes. Control tokens give their marker.
- * NULL: HL_EARGUMENT. */
+/* Text of one token as raw bytes (a byte token may be a part of a character); *n bytes. Control tokens give
+ * their marker. NULL: HL_EARGUMENT. */
 HL_API const char *hl_token_text(hl_model *m, int32_t id, size_t *n);
 
 /* True for tokens that end a turn or a text: EOS, EOT and the like. */
@@ -166,16 +186,17 @@ HL_API bool hl_token_is_end(const hl_model *m, int32_t id);
 /* True for control tokens (markers that are no text). */
 HL_API bool hl_token_is_control(const hl_model *m, int32_t id);
 
-/* Streaming detokenizer: never splits a UTF-8 character; bytes that cannot become one turn into U+FFFD as WHATWG's decoder
- * does it. flags: HL_SPECIAL, HL_CONTINUE. Returns NULL: HL_EMEMORY. */
+/* Streaming detokenizer: never splits a UTF-8 character; bytes that cannot become one turn into U+FFFD as
+ * WHATWG's decoder does it. flags: HL_SPECIAL, HL_CONTINUE. Returns NULL: HL_EMEMORY. */
 HL_API hl_detokenizer *hl_detokenizer_new(hl_model *m, int flags);
 HL_API void hl_detokenizer_free(hl_detokenizer *d);
-/* Text that became complete with this token; *n bytes, good until the next call. NULL: HL_EARGUMENT, HL_EMEMORY. */
+/* Text that became complete with this token; *n bytes, good until the next call. NULL: HL_EARGUMENT,
+ * HL_EMEMORY. */
 HL_API const char *hl_detokenizer_push(hl_detokenizer *d, int32_t id, size_t *n);
 /* What is left over (U+FFFD for an incomplete character); the detokenizer is then as new. */
 HL_API const char *hl_detokenizer_flush(hl_detokenizer *d, size_t *n);
 
-/* ---- session --------------------------------------------------------------------------------------------------- */
+/* ---- session */
 
 typedef enum hl_kv_type { HL_KV_F32 = 0, HL_KV_F16 = 1, HL_KV_Q8_0 = 2 } hl_kv_type;
 
@@ -194,11 +215,13 @@ HL_API void hl_session_free(hl_session *s);
  * Afterwards hl_logits() points at n_vocab floats, unscaled, and hl_session_length() has grown by n.
  * Time is O(n * (weights + length)): one decode step reads every active weight once.
  *
- * Returns HL_EFULL when length + n > n_ctx, HL_EARGUMENT for an id out of range, HL_EMEMORY; the context is then unchanged.
- * Source: Vaswani et al. 2017, section 3.2; incremental form with shared keys: Shazeer 2019, arXiv 1911.02150. */
+ * Returns HL_EFULL when length + n > n_ctx, HL_EARGUMENT for an id out of range, HL_EMEMORY; the context is
+ * then unchanged. Source: Vaswani et al. 2017, section 3.2; incremental form with shared keys: Shazeer 2019,
+ * arXiv 1911.02150. */
 HL_API hl_status hl_feed(hl_session *s, const int32_t *tokens, int n);
 
-/* Logits after the last position fed, [n_vocab]; NULL when there are none (nothing fed since new or rewind). */
+/* Logits after the last position fed, [n_vocab]; NULL when there are none (nothing fed since new or
+ * rewind). */
 HL_API const float *hl_logits(const hl_session *s);
 
 /* Positions in the cache. */
@@ -207,63 +230,85 @@ HL_API int hl_session_length(const hl_session *s);
 /* Token ids in the cache, [hl_session_length]; good until the next call that changes the session. */
 HL_API const int32_t *hl_session_tokens(const hl_session *s);
 
-/* The largest length <= n that hl_session_rewind can go back to: n, or 0 where a layer with a sliding window has given back rows
- * that position n would see. n in [0, length]. */
+/* The largest length <= n that hl_session_rewind can go back to: n, or 0 where a layer with a sliding window
+ * has given back rows that position n would see. n in [0, length]. */
 HL_API int hl_session_keeps(const hl_session *s, int n);
 
 /* Forgets all positions from n on and gives their blocks back. Logits are gone unless n == length.
  * HL_EARGUMENT: n is out of [0, length]; HL_ESTATE: hl_session_keeps(s, n) is not n. */
 HL_API hl_status hl_session_rewind(hl_session *s, int n);
 
-/* A second session with the same context; cache blocks are shared until one of them writes. Taps are off in it, logits are
- * copied. NULL: HL_EMEMORY. */
+/* A second session with the same context; cache blocks are shared until one of them writes. Taps are off in
+ * it, logits are copied. NULL: HL_EMEMORY. */
 HL_API hl_session *hl_session_fork(const hl_session *s);
 
 /* Bytes that hl_session_save writes. */
 HL_API size_t hl_session_save_bytes(const hl_session *s);
 
-/* Writes the context (tokens and cache rows) into out [hl_session_save_bytes]. The format belongs to this build and model. */
+/* Writes the context (tokens and cache rows) into out [hl_session_save_bytes]. The format belongs to this
+ * build and model. */
 HL_API void hl_session_save(const hl_session *s, uint8_t *out);
 
 /* Replaces the context by a saved one; there are no logits afterwards. Nothing has changed on failure:
- * HL_EFORMAT (damaged, or not a saved context), HL_EUNSUPPORTED (another build, model or cache type), HL_EFULL (longer than n_ctx),
+ * HL_EFORMAT (damaged, or not a saved context), HL_EUNSUPPORTED (another build, model or cache type),
+ * HL_EFULL (longer than n_ctx),
  * HL_EMEMORY. */
 HL_API hl_status hl_session_restore(hl_session *s, const uint8_t *bytes, size_t n);
 
-/* How multi-head latent attention (MLA) is evaluated: queries are brought to the cached latent rows (absorbed), or the keys and
- * values of each head are made from them (expanded), which costs less from about r d / (r - d) query rows a chunk on: 171 for a
- * latent of r = 512 and heads of d = 128. HL_CHUNK stays below that, so auto is absorbed; expanded is there to check it. */
+/* How multi-head latent attention (MLA) is evaluated: queries are brought to the cached latent rows
+ * (absorbed), or the keys and values of each head are made from them (expanded), which costs less from about
+ * r d / (r - d) query rows a chunk on: 171 for a latent of r = 512 and heads of d = 128. HL_CHUNK stays below
+ * that, so auto is absorbed; expanded is there to check it. */
 typedef enum hl_mla { HL_MLA_AUTO = 0, HL_MLA_ABSORBED = 1, HL_MLA_EXPANDED = 2 } hl_mla;
 
 /* For what is fed from now on; no difference to models without MLA. HL_EARGUMENT. */
 HL_API hl_status hl_session_set_mla(hl_session *s, hl_mla mode);
 
-/* Cache bytes: used = live rows x row bytes, reserved = blocks held x block bytes, shared = reserved bytes that another
- * session holds too. layer in [0, n_layer), or -1 for the sum. */
+/* Cache bytes: used = live rows x row bytes, reserved = blocks held x block bytes, shared = reserved bytes
+ * that another session holds too. layer in [0, n_layer), or -1 for the sum. */
 struct hl_cache {
     int32_t positions, blocks;
     size_t used, reserved, shared;
 };
 HL_API hl_status hl_session_cache(const hl_session *s, int layer, struct hl_cache *out);
 
-/* ---- taps ------------------------------------------------------------------------------------------------------ */
+/* ---- taps */
 
 /* Copies of what passes through, taken while hl_feed runs; off costs nothing.
  * Rows are the positions of the last chunk: feed HL_CHUNK tokens or fewer at a time to see every row.
  *   HL_TAP_EMBD          [rows][n_embd]               input of the first layer
- *   HL_TAP_ATTN_PROB     [n_head][rows][length]       attention after softmax, 0 where masked        (by layer)
- *   HL_TAP_LAYER_OUT     [rows][n_embd]               residual stream behind the layer               (by layer)
+ *   HL_TAP_ATTN_PROB     [n_head][rows][length]       attention after softmax, 0 where masked        (by
+ *   layer)
+ *   HL_TAP_LAYER_OUT     [rows][n_embd]               residual stream behind the layer               (by
+ *   layer)
  *   HL_TAP_FINAL_NORM    [rows][n_embd]               input of the output matrix
  *   HL_TAP_LOGITS        [rows][n_vocab]              logits of every position
- *   HL_TAP_ROUTER        [rows][n_expert_used][2]     expert and its weight                          (by layer)
+ *   HL_TAP_ROUTER        [rows][n_expert_used][2]     expert and its weight                          (by
+ *   layer)
  *   HL_TAP_SCORE_LATENT, HL_TAP_SCORE_ROPE
- *                        [n_head][rows][length]       MLA: the two summands of the scores, scaled, before softmax, 0 where
- *                                                     masked: from the latent and from the rotated part  (by layer)
+ *                        [n_head][rows][length]       MLA: the two summands of the scores, scaled, before
+ *                        softmax, 0 where
+ *                                                     masked: from the latent and from the rotated part  (by
+ *                                                     layer)
  * and for finding a first difference, all [rows][columns] (by layer):
- *   HL_TAP_ATTN_NORM, HL_TAP_Q, HL_TAP_K, HL_TAP_V (as they enter attention), HL_TAP_ATTN_OUT, HL_TAP_FFN_NORM, HL_TAP_FFN_OUT */
+ *   HL_TAP_ATTN_NORM, HL_TAP_Q, HL_TAP_K, HL_TAP_V (as they enter attention), HL_TAP_ATTN_OUT,
+ *   HL_TAP_FFN_NORM, HL_TAP_FFN_OUT */
 typedef enum hl_tap {
-    HL_TAP_EMBD, HL_TAP_ATTN_NORM, HL_TAP_Q, HL_TAP_K, HL_TAP_V, HL_TAP_ATTN_PROB, HL_TAP_ATTN_OUT, HL_TAP_FFN_NORM,
-    HL_TAP_FFN_OUT, HL_TAP_LAYER_OUT, HL_TAP_FINAL_NORM, HL_TAP_LOGITS, HL_TAP_ROUTER, HL_TAP_SCORE_LATENT, HL_TAP_SCORE_ROPE,
+    HL_TAP_EMBD,
+    HL_TAP_ATTN_NORM,
+    HL_TAP_Q,
+    HL_TAP_K,
+    HL_TAP_V,
+    HL_TAP_ATTN_PROB,
+    HL_TAP_ATTN_OUT,
+    HL_TAP_FFN_NORM,
+    HL_TAP_FFN_OUT,
+    HL_TAP_LAYER_OUT,
+    HL_TAP_FINAL_NORM,
+    HL_TAP_LOGITS,
+    HL_TAP_ROUTER,
+    HL_TAP_SCORE_LATENT,
+    HL_TAP_SCORE_ROPE,
     HL_TAPS
 } hl_tap;
 
@@ -274,10 +319,10 @@ HL_API hl_status hl_tap_set(hl_session *s, hl_tap tap, int layer, bool on);
  * NULL when the tap is off or nothing has passed. */
 HL_API const float *hl_tap_read(const hl_session *s, hl_tap tap, int layer, int32_t shape[3]);
 
-/* ---- sampler --------------------------------------------------------------------------------------------------- */
+/* ---- sampler */
 
-/* Order: logit bias, penalties, top-k, typical-p, top-p, min-p, temperature (the order of llama.cpp's defaults).
- * Values that switch a step off are given in brackets. */
+/* Order: logit bias, penalties, top-k, typical-p, top-p, min-p, temperature (the order of llama.cpp's
+ * defaults). Values that switch a step off are given in brackets. */
 struct hl_sampler_params {
     float temperature;       /* 0 or less: greedy, the lowest id wins a tie [1] */
     int32_t top_k;           /* [0] */
@@ -289,9 +334,9 @@ struct hl_sampler_params {
     float frequency_penalty; /* [0] */
     float presence_penalty;  /* [0] */
     uint32_t seed;
-    int32_t n_bias;            /* entries of the two arrays, copied by hl_sampler_new */
-    const int32_t *bias_ids;   /* [n_bias] */
-    const float *bias_values;  /* [n_bias], added to logits; -inf forbids */
+    int32_t n_bias;           /* entries of the two arrays, copied by hl_sampler_new */
+    const int32_t *bias_ids;  /* [n_bias] */
+    const float *bias_values; /* [n_bias], added to logits; -inf forbids */
 };
 
 /* Returns NULL: HL_EARGUMENT (a value out of its range, by name), HL_EMEMORY. */
@@ -301,16 +346,18 @@ HL_API void hl_sampler_free(hl_sampler *s);
 /* Tells the sampler of a token of the context, prompt tokens included; the penalties count it. */
 HL_API hl_status hl_sampler_accept(hl_sampler *s, int32_t id);
 
-/* Draws one token from logits [n_vocab] (left as they are); does not accept it. NaN counts as -inf, +inf is certain.
- * Negative: HL_EARGUMENT (all logits are -inf or NaN; a biased id is not in the vocabulary), HL_EMEMORY. */
+/* Draws one token from logits [n_vocab] (left as they are); does not accept it. NaN counts as -inf, +inf is
+ * certain. Negative: HL_EARGUMENT (all logits are -inf or NaN; a biased id is not in the vocabulary),
+ * HL_EMEMORY. */
 HL_API int32_t hl_sampler_sample(hl_sampler *s, const float *logits, int n_vocab);
 
 /* The distribution hl_sampler_sample draws from: probs [n_vocab], 0 for tokens that were cut. */
 HL_API hl_status hl_sampler_probs(hl_sampler *s, const float *logits, int n_vocab, float *probs);
 
-/* Natural-log probabilities of logits [n_vocab] (before any sampler): the k largest into ids, logprobs [k], largest first,
- * ties by lowest id; returns the log probability of token id (NaN when id is out of range). */
-HL_API float hl_top_logprobs(const float *logits, int n_vocab, int32_t id, int k, int32_t *ids, float *logprobs);
+/* Natural-log probabilities of logits [n_vocab] (before any sampler): the k largest into ids, logprobs [k],
+ * largest first, ties by lowest id; returns the log probability of token id (NaN when id is out of range). */
+HL_API float hl_top_logprobs(const float *logits, int n_vocab, int32_t id, int k, int32_t *ids,
+                             float *logprobs);
 
 #ifdef __cplusplus
 }

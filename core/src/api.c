@@ -22,16 +22,12 @@ struct hl_model {
     struct tokenizer *tokenizer; /* once the header is there */
     struct decoder *decoder;     /* once the weights are there */
     hl_precision precision;
-    hl_status failed;            /* loading has ended with this */
+    hl_status failed; /* loading has ended with this */
 };
 
-const char *hl_error(void) {
-    return status_message();
-}
+const char *hl_error(void) { return status_message(); }
 
-const char *hl_build_id(void) {
-    return HL_BUILD_ID;
-}
+const char *hl_build_id(void) { return HL_BUILD_ID; }
 
 /* ---- loading */
 
@@ -42,8 +38,10 @@ static hl_model *model_refused(hl_model *m, hl_status code, const char *what) {
 }
 
 hl_model *hl_model_new(int n_threads, hl_precision precision) {
-    if (n_threads < 1 || n_threads > MAX_THREADS) return model_refused(NULL, HL_EARGUMENT, "threads must be 1 to 64");
-    if (precision != HL_FAST && precision != HL_HIGH) return model_refused(NULL, HL_EARGUMENT, "there is no such precision");
+    if (n_threads < 1 || n_threads > MAX_THREADS)
+        return model_refused(NULL, HL_EARGUMENT, "threads must be 1 to 64");
+    if (precision != HL_FAST && precision != HL_HIGH)
+        return model_refused(NULL, HL_EARGUMENT, "there is no such precision");
     hl_model *m = calloc(1, sizeof *m);
     if (!m) return model_refused(m, HL_EMEMORY, "no memory");
     m->precision = precision;
@@ -91,13 +89,12 @@ hl_status hl_model_commit(hl_model *m, size_t n) {
 hl_status hl_model_finish(hl_model *m) {
     CHECK(!m->failed, HL_ESTATE, "model: loading has failed before: load it anew");
     hl_status status = model_finish(m->model);
-    if (status == HL_OK && !m->decoder && model_ready(m->model)) status = decoder_new(&m->decoder, m->model, m->precision);
+    if (status == HL_OK && !m->decoder && model_ready(m->model))
+        status = decoder_new(&m->decoder, m->model, m->precision);
     return status == HL_OK ? HL_OK : fail(m, status);
 }
 
-bool hl_model_has_header(const hl_model *m) {
-    return gguf_has_header(m->model->gguf);
-}
+bool hl_model_has_header(const hl_model *m) { return gguf_has_header(m->model->gguf); }
 
 static hl_status need_header(const hl_model *m) {
     CHECK(hl_model_has_header(m), HL_ESTATE, "model: the header has not arrived yet");
@@ -162,7 +159,8 @@ hl_status hl_model_info(const hl_model *m, struct hl_info *out) {
         .packed_bytes = m->model->packed_bytes,
         .staging_bytes = m->model->staging_bytes,
     };
-    if (m->model->bind_status == HL_OK && m->model->has_tensors) out->scratch_bytes = (double)decoder_scratch_bytes(m->model);
+    if (m->model->bind_status == HL_OK && m->model->has_tensors)
+        out->scratch_bytes = (double)decoder_scratch_bytes(m->model);
     if (m->tokenizer) info_tokens(m->tokenizer, out);
     return HL_OK;
 }
@@ -171,27 +169,22 @@ int hl_model_window_of(const hl_model *m, int layer) {
     TRY(need_header(m));
     const struct model *model = m->model;
     CHECK(model->bind_status == HL_OK && model->layers, HL_ESTATE, "model: the header does not bind");
-    CHECK(layer >= 0 && layer < model->hp.n_layer, HL_EARGUMENT, "model: layer %d, the model has 0 to %d", layer,
-          model->hp.n_layer - 1);
+    CHECK(layer >= 0 && layer < model->hp.n_layer, HL_EARGUMENT, "model: layer %d, the model has 0 to %d",
+          layer, model->hp.n_layer - 1);
     return model->layers[layer].window;
 }
 
-const char *hl_model_arch(const hl_model *m) {
-    return m->model->arch ? m->model->arch->name : "";
-}
+const char *hl_model_arch(const hl_model *m) { return m->model->arch ? m->model->arch->name : ""; }
 
 void hl_model_memory(const hl_model *m, struct hl_memory *out) {
     const size_t *used = m->mem.used;
-    *out = (struct hl_memory){used[MEM_WEIGHTS], used[MEM_CACHE], used[MEM_SCRATCH], used[MEM_TOKENIZER], m->mem.peak};
+    *out = (struct hl_memory){used[MEM_WEIGHTS], used[MEM_CACHE], used[MEM_SCRATCH], used[MEM_TOKENIZER],
+                              m->mem.peak};
 }
 
-int hl_meta_count(const hl_model *m) {
-    return hl_model_has_header(m) ? gguf_n_values(m->model->gguf) : 0;
-}
+int hl_meta_count(const hl_model *m) { return hl_model_has_header(m) ? gguf_n_values(m->model->gguf) : 0; }
 
-static bool meta_in_range(const hl_model *m, int i) {
-    return i >= 0 && i < hl_meta_count(m);
-}
+static bool meta_in_range(const hl_model *m, int i) { return i >= 0 && i < hl_meta_count(m); }
 
 static bool element_in_range(const hl_model *m, int i, int j) {
     return meta_in_range(m, i) && j >= 0 && j < gguf_value(m->model->gguf, i).n;
@@ -228,9 +221,7 @@ const char *hl_meta_string(const hl_model *m, int i, int j, size_t *n) {
     return text(element_in_range(m, i, j) ? gguf_string(m->model->gguf, i, j) : (struct str){NULL, 0}, n);
 }
 
-int hl_tensor_count(const hl_model *m) {
-    return hl_model_has_header(m) ? gguf_n_tensors(m->model->gguf) : 0;
-}
+int hl_tensor_count(const hl_model *m) { return hl_model_has_header(m) ? gguf_n_tensors(m->model->gguf) : 0; }
 
 static const struct gguf_tensor *tensor_at(const hl_model *m, int i) {
     return i >= 0 && i < hl_tensor_count(m) ? gguf_tensor(m->model->gguf, i) : NULL;
@@ -275,20 +266,20 @@ const char *hl_token_text(hl_model *m, int32_t id, size_t *n) {
 }
 
 bool hl_token_is_end(const hl_model *m, int32_t id) {
-    return m->tokenizer && id >= 0 && id < tokenizer_n_vocab(m->tokenizer) && tokenizer_is_end(m->tokenizer, id);
+    return m->tokenizer && id >= 0 && id < tokenizer_n_vocab(m->tokenizer) &&
+           tokenizer_is_end(m->tokenizer, id);
 }
 
 bool hl_token_is_control(const hl_model *m, int32_t id) {
-    return m->tokenizer && id >= 0 && id < tokenizer_n_vocab(m->tokenizer) && tokenizer_type(m->tokenizer, id) == TOKEN_CONTROL;
+    return m->tokenizer && id >= 0 && id < tokenizer_n_vocab(m->tokenizer) &&
+           tokenizer_type(m->tokenizer, id) == TOKEN_CONTROL;
 }
 
 hl_detokenizer *hl_detokenizer_new(hl_model *m, int flags) {
     return need_tokenizer(m) == HL_OK ? (hl_detokenizer *)detokenizer_new(m->tokenizer, flags) : NULL;
 }
 
-void hl_detokenizer_free(hl_detokenizer *d) {
-    detokenizer_free((struct detokenizer *)d);
-}
+void hl_detokenizer_free(hl_detokenizer *d) { detokenizer_free((struct detokenizer *)d); }
 
 const char *hl_detokenizer_push(hl_detokenizer *d, int32_t id, size_t *n) {
     return detokenizer_push((struct detokenizer *)d, id, n);
@@ -300,9 +291,7 @@ const char *hl_detokenizer_flush(hl_detokenizer *d, size_t *n) {
 
 /* ---- session */
 
-static struct session *session_of(const hl_session *s) {
-    return (struct session *)s;
-}
+static struct session *session_of(const hl_session *s) { return (struct session *)s; }
 
 hl_session *hl_session_new(hl_model *m, int n_ctx, hl_kv_type type) {
     struct session *s = NULL;
@@ -313,54 +302,36 @@ hl_session *hl_session_new(hl_model *m, int n_ctx, hl_kv_type type) {
     return session_new(&s, m->model, m->decoder, n_ctx, type) == HL_OK ? (hl_session *)s : NULL;
 }
 
-void hl_session_free(hl_session *s) {
-    session_free(session_of(s));
-}
+void hl_session_free(hl_session *s) { session_free(session_of(s)); }
 
 hl_status hl_feed(hl_session *s, const int32_t *tokens, int n) {
     return session_feed(session_of(s), tokens, n);
 }
 
-const float *hl_logits(const hl_session *s) {
-    return session_logits(session_of(s));
-}
+const float *hl_logits(const hl_session *s) { return session_logits(session_of(s)); }
 
-int hl_session_length(const hl_session *s) {
-    return session_length(session_of(s));
-}
+int hl_session_length(const hl_session *s) { return session_length(session_of(s)); }
 
-const int32_t *hl_session_tokens(const hl_session *s) {
-    return session_tokens(session_of(s));
-}
+const int32_t *hl_session_tokens(const hl_session *s) { return session_tokens(session_of(s)); }
 
-int hl_session_keeps(const hl_session *s, int n) {
-    return session_keeps(session_of(s), n);
-}
+int hl_session_keeps(const hl_session *s, int n) { return session_keeps(session_of(s), n); }
 
 hl_session *hl_session_fork(const hl_session *s) {
     struct session *fork = NULL;
     return session_fork(&fork, session_of(s)) == HL_OK ? (hl_session *)fork : NULL;
 }
 
-size_t hl_session_save_bytes(const hl_session *s) {
-    return session_save_bytes(session_of(s), HL_BUILD_ID);
-}
+size_t hl_session_save_bytes(const hl_session *s) { return session_save_bytes(session_of(s), HL_BUILD_ID); }
 
-void hl_session_save(const hl_session *s, uint8_t *out) {
-    session_save(session_of(s), HL_BUILD_ID, out);
-}
+void hl_session_save(const hl_session *s, uint8_t *out) { session_save(session_of(s), HL_BUILD_ID, out); }
 
 hl_status hl_session_restore(hl_session *s, const uint8_t *bytes, size_t n) {
     return session_restore(session_of(s), HL_BUILD_ID, bytes, n);
 }
 
-hl_status hl_session_rewind(hl_session *s, int n) {
-    return session_rewind(session_of(s), n);
-}
+hl_status hl_session_rewind(hl_session *s, int n) { return session_rewind(session_of(s), n); }
 
-hl_status hl_session_set_mla(hl_session *s, hl_mla mode) {
-    return session_set_mla(session_of(s), mode);
-}
+hl_status hl_session_set_mla(hl_session *s, hl_mla mode) { return session_set_mla(session_of(s), mode); }
 
 hl_status hl_session_cache(const hl_session *s, int layer, struct hl_cache *out) {
     return session_cache(session_of(s), layer, out);
@@ -376,22 +347,16 @@ const float *hl_tap_read(const hl_session *s, hl_tap tap, int layer, int32_t sha
 
 /* ---- sampler */
 
-static struct sampler *sampler_of(hl_sampler *s) {
-    return (struct sampler *)s;
-}
+static struct sampler *sampler_of(hl_sampler *s) { return (struct sampler *)s; }
 
 hl_sampler *hl_sampler_new(const struct hl_sampler_params *p) {
     struct sampler *s = NULL;
     return sampler_new(&s, p) == HL_OK ? (hl_sampler *)s : NULL;
 }
 
-void hl_sampler_free(hl_sampler *s) {
-    sampler_free(sampler_of(s));
-}
+void hl_sampler_free(hl_sampler *s) { sampler_free(sampler_of(s)); }
 
-hl_status hl_sampler_accept(hl_sampler *s, int32_t id) {
-    return sampler_accept(sampler_of(s), id);
-}
+hl_status hl_sampler_accept(hl_sampler *s, int32_t id) { return sampler_accept(sampler_of(s), id); }
 
 int32_t hl_sampler_sample(hl_sampler *s, const float *logits, int n_vocab) {
     return sampler_sample(sampler_of(s), logits, n_vocab);

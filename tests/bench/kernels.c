@@ -1,5 +1,6 @@
-/* Rates of the kernels on one thread, in processor time, best of several rounds: what the machine gives, for choosing between kernels.
- * `make bench-kernels` runs it for each variant. Arguments: names of panel types to keep, such as Q4_1. */
+/* Rates of the kernels on one thread, in processor time, best of several rounds: what the machine gives, for
+ * choosing between kernels. `make bench-kernels` runs it for each variant. Arguments: names of panel types to
+ * keep, such as Q4_1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 
 enum { N_IN = 1024, CACHE_ROWS = 256, MEMORY_BYTES = 64 << 20, COLUMNS = 64, ROUNDS = 4 };
 
-static const uint32_t types[] = {TYPE_Q4_0, TYPE_Q4_1, TYPE_Q5_0, TYPE_Q5_1, TYPE_Q8_0, TYPE_F16, TYPE_BF16, TYPE_F32};
+static const uint32_t types[] = {TYPE_Q4_0, TYPE_Q4_1, TYPE_Q5_0, TYPE_Q5_1,
+                                 TYPE_Q8_0, TYPE_F16,  TYPE_BF16, TYPE_F32};
 
 /* Seconds of processor time, so that other programs on the machine take less part in it. */
 EM_JS(double, seconds, (void), {
@@ -70,16 +72,26 @@ static double read_rate(const unsigned char *p, size_t bytes) {
 
 static struct act activations(const float *x) {
     size_t size = (size_t)COLUMNS * N_IN, blocks = size / PANEL_BLOCK;
-    return (struct act){.n_in = N_IN, .f32 = x, .codes8 = calloc(size, 1), .low8 = calloc(size, 1), .wide = calloc(blocks, 1),
-                        .codes16 = calloc(size, 2), .d = calloc(blocks, 4), .s = calloc(blocks, 4), .s2 = calloc(2 * blocks, 4), .sum8 = calloc(blocks, 4)};
+    return (struct act){.n_in = N_IN,
+                        .f32 = x,
+                        .codes8 = calloc(size, 1),
+                        .low8 = calloc(size, 1),
+                        .wide = calloc(blocks, 1),
+                        .codes16 = calloc(size, 2),
+                        .d = calloc(blocks, 4),
+                        .s = calloc(blocks, 4),
+                        .s2 = calloc(2 * blocks, 4),
+                        .sum8 = calloc(blocks, 4)};
 }
 
-static void bench_type(uint32_t type, hl_precision precision, const unsigned char *panels, struct act *a, float *y) {
+static void bench_type(uint32_t type, hl_precision precision, const unsigned char *panels, struct act *a,
+                       float *y) {
     const struct type_info *t = type_info(type);
     const struct kernels *k = kernels_get();
     for (int c = 0; c < COLUMNS; c++) k->quantize(a, c, a->f32 + (size_t)c * N_IN, precision);
     int whole = (int)(MEMORY_BYTES / panel_bytes(t->panel, N_IN)), few = CACHE_ROWS / PANEL_ROWS;
-    struct work w = {precision == HL_FAST ? k->linear_fast[t->panel] : k->linear_high[t->panel], panels, few, 1, a, y};
+    struct work w = {
+        precision == HL_FAST ? k->linear_fast[t->panel] : k->linear_high[t->panel], panels, few, 1, a, y};
     double cached = rate(&w);
     w.n_cols = 4;
     double tile = rate(&w);
@@ -88,8 +100,8 @@ static void bench_type(uint32_t type, hl_precision precision, const unsigned cha
     w.n_cols = 1;
     w.n_panels = whole;
     double memory = rate(&w);
-    printf("%-5s %-5s %8.1f %8.1f %8.1f %8.1f %8.1f\n", t->name, precision == HL_FAST ? "fast" : "high", cached, memory,
-           memory * (double)panel_bytes(t->panel, N_IN) / (PANEL_ROWS * N_IN), tile, prompt);
+    printf("%-5s %-5s %8.1f %8.1f %8.1f %8.1f %8.1f\n", t->name, precision == HL_FAST ? "fast" : "high",
+           cached, memory, memory * (double)panel_bytes(t->panel, N_IN) / (PANEL_ROWS * N_IN), tile, prompt);
 }
 
 static bool is_wanted(const char *name, int argc, char **argv) {
@@ -100,7 +112,8 @@ static bool is_wanted(const char *name, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     unsigned char *panels = malloc(MEMORY_BYTES);
-    float *x = malloc((size_t)COLUMNS * N_IN * sizeof *x), *y = malloc((size_t)MEMORY_BYTES / N_IN * sizeof *y * 2);
+    float *x = malloc((size_t)COLUMNS * N_IN * sizeof *x),
+          *y = malloc((size_t)MEMORY_BYTES / N_IN * sizeof *y * 2);
     /* 0x21 bytes are small finite scales and floats. */
     memset(panels, 0x21, MEMORY_BYTES);
     /* One block in five is larger than the others, and so wide. */
@@ -109,8 +122,8 @@ int main(int argc, char **argv) {
         x[i] = (float)(i * 7919 % 2000 - 1000) * ((block >> 16) % 5 == 0 ? 4e-3f : 1e-3f);
     }
     struct act a = activations(x);
-    printf("one thread; GMAC/s of %d x %d weights in cache, %d MB in memory; plain reading %.1f GB/s\n", CACHE_ROWS, N_IN,
-           MEMORY_BYTES >> 20, read_rate(panels, MEMORY_BYTES));
+    printf("one thread; GMAC/s of %d x %d weights in cache, %d MB in memory; plain reading %.1f GB/s\n",
+           CACHE_ROWS, N_IN, MEMORY_BYTES >> 20, read_rate(panels, MEMORY_BYTES));
     printf("%-11s %8s %8s %8s %8s %8s\n", "panels", "1 column", "memory", "GB/s", "4", "64");
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (!is_wanted(type_info(types[i])->name, argc, argv)) continue;

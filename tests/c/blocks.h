@@ -10,7 +10,7 @@ static const uint32_t block_types[] = {TYPE_F32,  TYPE_F16,  TYPE_BF16, TYPE_Q4_
 enum { N_BLOCK_TYPES = sizeof block_types / sizeof block_types[0] };
 
 /* Types whose blocks are decoded before they are packed; 256 columns are a whole number of blocks of each. */
-static const uint32_t part_types[] = {TYPE_Q2_K, TYPE_Q3_K,  TYPE_Q4_K,   TYPE_Q5_K,
+static const uint32_t part_types[] = {TYPE_Q2_K, TYPE_Q3_K,   TYPE_Q4_K,   TYPE_Q5_K,
                                       TYPE_Q6_K, TYPE_IQ4_NL, TYPE_IQ4_XS, TYPE_MXFP4};
 enum { N_PART_TYPES = sizeof part_types / sizeof part_types[0] };
 
@@ -29,10 +29,12 @@ static inline bool pack_rows(void *dst, uint32_t type, const uint8_t *rows, int 
     const struct type_info *t = type_info(type);
     size_t row_bytes = (size_t)n_in / t->n_weights * t->n_bytes;
     if (!t->decode) return panel_pack(dst, t->panel, rows, row_bytes, n_in, row0, n_rows);
-    return panel_pack_parts(dst, t->panel, t->decode, t->n_weights, t->n_bytes, rows, row_bytes, n_in, row0, n_rows);
+    return panel_pack_parts(dst, t->panel, t->decode, t->n_weights, t->n_bytes, rows, row_bytes, n_in, row0,
+                            n_rows);
 }
 
-/* Rows of random blocks as in a file, in a buffer of exactly their size. Scales are finite, signs and subnormals included. */
+/* Rows of random blocks as in a file, in a buffer of exactly their size. Scales are finite, signs and
+ * subnormals included. */
 static inline uint8_t *random_rows(uint32_t type, int n_in, int n_rows, uint64_t *seed) {
     const struct type_info *t = type_info(type);
     size_t n_blocks = (size_t)n_in / t->n_weights * n_rows, bytes = n_blocks * t->n_bytes;
@@ -43,7 +45,8 @@ static inline uint8_t *random_rows(uint32_t type, int n_in, int n_rows, uint64_t
     } else if (type == TYPE_F32) {
         for (size_t i = 0; i < n_blocks; i++) ((float *)rows)[i] = test_random_float(seed);
     } else {
-        /* d and m; in Q4_0 and Q5_0 the second pair of bytes are codes, which may be anything; all ones would be a NaN in F16. */
+        /* d and m; in Q4_0 and Q5_0 the second pair of bytes are codes, which may be anything; all ones would
+         * be a NaN in F16. */
         for (size_t i = 0; i < n_blocks; i++) {
             rows[i * t->n_bytes + 1] &= 0xbb;
             if (type == TYPE_Q4_1 || type == TYPE_Q5_1) rows[i * t->n_bytes + 3] &= 0xbb;

@@ -5,7 +5,8 @@
 
 static const hl_precision precisions[] = {HL_FAST, HL_HIGH};
 
-/* Activation rows in buffers of exactly their size; f32 is random in [-1, 1), each row with a size of its own. */
+/* Activation rows in buffers of exactly their size; f32 is random in [-1, 1), each row with a size of its
+ * own. */
 static struct act act_new(int n_in, int n, uint64_t *seed) {
     size_t blocks = (size_t)n * n_in / PANEL_BLOCK, size = (size_t)n * n_in;
     struct act a = {.n_in = n_in,
@@ -24,7 +25,8 @@ static struct act act_new(int n_in, int n, uint64_t *seed) {
 }
 
 static void act_quantize(struct act *a, int n, hl_precision precision) {
-    for (int row = 0; row < n; row++) kernels_get()->quantize(a, row, a->f32 + (size_t)row * a->n_in, precision);
+    for (int row = 0; row < n; row++)
+        kernels_get()->quantize(a, row, a->f32 + (size_t)row * a->n_in, precision);
 }
 
 static void act_free(struct act *a) {
@@ -77,8 +79,10 @@ static void compare_with_scalar(uint32_t type, int n_in, int n_panels, int n_col
 TEST(linear_gives_the_bits_of_the_scalar_kernel_for_every_type_precision_and_batch) {
     for (int i = 0; i < N_BLOCK_TYPES; i++) {
         for (int p = 0; p < 2; p++) {
-            for (int n_cols = 1; n_cols <= 9; n_cols++) compare_with_scalar(block_types[i], 160, 3, n_cols, precisions[p]);
-            for (int n_panels = 1; n_panels <= 5; n_panels++) compare_with_scalar(block_types[i], 32, n_panels, 4, precisions[p]);
+            for (int n_cols = 1; n_cols <= 9; n_cols++)
+                compare_with_scalar(block_types[i], 160, 3, n_cols, precisions[p]);
+            for (int n_panels = 1; n_panels <= 5; n_panels++)
+                compare_with_scalar(block_types[i], 32, n_panels, 4, precisions[p]);
         }
     }
 }
@@ -86,7 +90,8 @@ TEST(linear_gives_the_bits_of_the_scalar_kernel_for_every_type_precision_and_bat
 TEST(linear_gives_the_bits_of_the_scalar_kernel_for_types_with_scales_inside_blocks) {
     for (int i = 0; i < N_PART_TYPES; i++) {
         for (int p = 0; p < 2; p++) {
-            for (int n_cols = 1; n_cols <= 5; n_cols++) compare_with_scalar(part_types[i], 512, 3, n_cols, precisions[p]);
+            for (int n_cols = 1; n_cols <= 5; n_cols++)
+                compare_with_scalar(part_types[i], 512, 3, n_cols, precisions[p]);
             compare_with_scalar(part_types[i], 256, 2, 20, precisions[p]);
         }
     }
@@ -136,8 +141,9 @@ static void compare_with_double(uint32_t type, hl_precision precision) {
         double sum = 0, size = 0;
         panel_row(row, &w, r);
         for (int j = 0; j < N_IN; j++) {
-            double x = panel_is_float(w.type) ? (double)a.f32[j]
-                                              : (double)a.codes16[j / 4 * 4 + column[j % 4]] * (double)a.d[j / PANEL_BLOCK];
+            double x = panel_is_float(w.type)
+                           ? (double)a.f32[j]
+                           : (double)a.codes16[j / 4 * 4 + column[j % 4]] * (double)a.d[j / PANEL_BLOCK];
             sum += (double)row[j] * x;
             size += fabs((double)row[j] * x);
         }
@@ -171,7 +177,8 @@ static struct matrix constant_matrix(uint32_t type, uint16_t d, uint8_t code_byt
 }
 
 /* 32 weights w * scale and 32 activations x, all the same: nothing is rounded. */
-static void expect_exact(uint32_t type, uint16_t d, uint8_t code_bytes, int w, hl_precision precision, float x) {
+static void expect_exact(uint32_t type, uint16_t d, uint8_t code_bytes, int w, hl_precision precision,
+                         float x) {
     struct matrix m = constant_matrix(type, d, code_bytes);
     uint64_t seed = 0;
     struct act a = act_new(32, 1, &seed);
@@ -185,8 +192,12 @@ static void expect_exact(uint32_t type, uint16_t d, uint8_t code_bytes, int w, h
 }
 
 TEST(the_largest_codes_do_not_overflow_the_sums) {
-    const struct { uint32_t type; uint8_t bytes; int w; } cases[] = {
-        {TYPE_Q4_0, 0xff, 7},  {TYPE_Q4_0, 0x00, -8},  {TYPE_Q4_1, 0xff, 15},   {TYPE_Q5_0, 0xff, 15},
+    const struct {
+        uint32_t type;
+        uint8_t bytes;
+        int w;
+    } cases[] = {
+        {TYPE_Q4_0, 0xff, 7},   {TYPE_Q4_0, 0x00, -8}, {TYPE_Q4_1, 0xff, 15},   {TYPE_Q5_0, 0xff, 15},
         {TYPE_Q5_0, 0x00, -16}, {TYPE_Q5_1, 0xff, 31}, {TYPE_Q8_0, 0x80, -128}, {TYPE_Q8_0, 0x7f, 127},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -198,7 +209,8 @@ TEST(the_largest_codes_do_not_overflow_the_sums) {
 }
 
 TEST(subnormal_and_negative_scales_are_exact) {
-    const uint16_t scales[] = {0x0001, 0x0003, 0x03ff, 0x0400, 0x0401, 0x8001, 0x83ff, 0x8400, 0xfbff, 0x7bff, 0x8000, 0x0000};
+    const uint16_t scales[] = {0x0001, 0x0003, 0x03ff, 0x0400, 0x0401, 0x8001,
+                               0x83ff, 0x8400, 0xfbff, 0x7bff, 0x8000, 0x0000};
     for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
         expect_exact(TYPE_Q4_0, scales[i], 0xff, 7, HL_FAST, 127);
         expect_exact(TYPE_Q4_1, scales[i], 0xff, 15, HL_FAST, 127);
@@ -280,8 +292,13 @@ TEST(blocks_above_the_mean_of_a_row_have_wide_codes) {
 
 /* Columns whose codes are 16256, all weights the largest: no sum of the wide path may overflow. */
 TEST(wide_codes_give_exact_sums) {
-    const struct { uint32_t type; uint8_t bytes; int w; } cases[] = {
-        {TYPE_Q4_0, 0xff, 7}, {TYPE_Q4_1, 0xff, 15}, {TYPE_Q5_0, 0x00, -16}, {TYPE_Q5_1, 0xff, 31}, {TYPE_Q8_0, 0x80, -128},
+    const struct {
+        uint32_t type;
+        uint8_t bytes;
+        int w;
+    } cases[] = {
+        {TYPE_Q4_0, 0xff, 7},  {TYPE_Q4_1, 0xff, 15},   {TYPE_Q5_0, 0x00, -16},
+        {TYPE_Q5_1, 0xff, 31}, {TYPE_Q8_0, 0x80, -128},
     };
     const float codes[] = {16256, -16256, 64, -65, 63, -64, 8191, -8193};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -293,7 +310,8 @@ TEST(wide_codes_give_exact_sums) {
             for (int b = 0; b < 8; b++) { /* scales 1, offsets 0 */
                 uint16_t d = 0x3c00;
                 memcpy(rows + b * t->n_bytes, &d, 2);
-                if (cases[i].type == TYPE_Q4_1 || cases[i].type == TYPE_Q5_1) memset(rows + b * t->n_bytes + 2, 0, 2);
+                if (cases[i].type == TYPE_Q4_1 || cases[i].type == TYPE_Q5_1)
+                    memset(rows + b * t->n_bytes + 2, 0, 2);
             }
             struct matrix m = matrix_of(cases[i].type, rows, 64, 4);
             struct act a = act_new(64, 1, &seed);

@@ -56,7 +56,8 @@ TEST(elementwise_kernels_give_the_bits_of_the_scalar_ones_for_every_length) {
 TEST(rope_gives_the_bits_of_the_scalar_kernel_for_every_number_of_pairs) {
     for (int pairs = 1; pairs <= 19; pairs++) {
         uint64_t seed = pairs;
-        float *cs = randoms(pairs, 1, &seed), *sn = randoms(pairs, 1, &seed), *x = randoms(2 * pairs, 1, &seed);
+        float *cs = randoms(pairs, 1, &seed), *sn = randoms(pairs, 1, &seed),
+              *x = randoms(2 * pairs, 1, &seed);
         SAME_BITS(x, 2 * pairs, k->rope(y, cs, sn, 2 * pairs, 0));
         SAME_BITS(x, 2 * pairs, k->rope(y, cs, sn, 2 * pairs, 1));
         free(cs);
@@ -72,8 +73,10 @@ TEST(attention_kernels_give_the_bits_of_the_scalar_ones_for_odd_shapes) {
             for (int n_k = 1; n_k <= 9; n_k++) {
                 int d = dims[i], stride = d + 2, s_stride = n_k + 1;
                 uint64_t seed = n_q * 100 + n_k;
-                float *q = randoms((n_q - 1) * stride + d, 1, &seed), *k_rows = randoms((n_k - 1) * stride + d, 1, &seed);
-                float *s = randoms((n_q - 1) * s_stride + n_k, 1, &seed), *out = randoms((n_q - 1) * stride + d, 1, &seed);
+                float *q = randoms((n_q - 1) * stride + d, 1, &seed),
+                      *k_rows = randoms((n_k - 1) * stride + d, 1, &seed);
+                float *s = randoms((n_q - 1) * s_stride + n_k, 1, &seed),
+                      *out = randoms((n_q - 1) * stride + d, 1, &seed);
                 SAME_BITS(s, (n_q - 1) * s_stride + n_k,
                           k->attn_scores(y, s_stride, q, stride, n_q, k_rows, stride, n_k, d));
                 SAME_BITS(out, (n_q - 1) * stride + d,
@@ -122,7 +125,8 @@ TEST(silu_and_gelu_follow_their_formulas) {
         kernels_get()->silu_mul(a, a, one, 4);
         kernels_get()->gelu_mul(b, b, one, 4);
         EXPECT_NEAR(a[1], v / (1 + exp(-v)), fabs(v) * 4e-7);
-        EXPECT_NEAR(b[1], 0.5 * v * (1 + tanh(sqrt(2 / acos(-1)) * (v + 0.044715 * v * v * v))), fabs(v) * 4e-7);
+        EXPECT_NEAR(b[1], 0.5 * v * (1 + tanh(sqrt(2 / acos(-1)) * (v + 0.044715 * v * v * v))),
+                    fabs(v) * 4e-7);
     }
 }
 
@@ -153,7 +157,8 @@ TEST(rope_rotates_pairs_by_their_angles) {
     EXPECT_NEAR(split[1], 0.8 * 2 + 0.6 * 4, 1e-6);
     EXPECT_NEAR(split[3], -0.6 * 2 + 0.8 * 4, 1e-6);
     EXPECT(split[4] == 9 && interleaved[4] == 9);
-    EXPECT(interleaved[0] == split[0] && interleaved[1] == split[2] && interleaved[2] == split[1] && interleaved[3] == split[3]);
+    EXPECT(interleaved[0] == split[0] && interleaved[1] == split[2] && interleaved[2] == split[1] &&
+           interleaved[3] == split[3]);
 }
 
 TEST(scores_and_values_are_matrix_products) {
@@ -187,7 +192,8 @@ TEST(rows_of_the_cache_round_to_f16_as_one_number_does) {
     uint16_t *h = malloc(COUNT * sizeof *h);
     for (uint32_t i = 0; i < COUNT; i++) {
         /* Half-way to the next f16, a little below and above; then anything. */
-        uint32_t bits = i % 4 == 3 ? test_random(&seed) : f32_bits(f32_from_f16((uint16_t)(i / 4))) + 0xfff + i % 4;
+        uint32_t bits =
+            i % 4 == 3 ? test_random(&seed) : f32_bits(f32_from_f16((uint16_t)(i / 4))) + 0xfff + i % 4;
         f[i] = f32_from_bits(bits);
     }
     kernels_get()->f16_from_f32_row(h, f, COUNT - 3);

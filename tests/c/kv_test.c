@@ -84,7 +84,8 @@ TEST(rows_of_one_head_are_contiguous_within_a_block_and_apart_from_others) {
 }
 
 TEST(q8_0_rows_take_34_bytes_a_group_and_keep_the_rotated_part_as_f16) {
-    /* 8192 positions of 30 layers of 3 heads of 64: 100,270,080 bytes (kv-043); MLA rows: r / 32 * 34 + 2 d_rope. */
+    /* 8192 positions of 30 layers of 3 heads of 64: 100,270,080 bytes (kv-043); MLA rows: r / 32 * 34 + 2
+     * d_rope. */
     static const struct kv_shape heads = {3, 64, 64, 0, 0}, latent = {1, 96, 0, 32, 0};
     struct mem mem = {0};
     struct kv *kv = NULL;
@@ -139,7 +140,8 @@ TEST(a_rewind_keeps_what_windows_still_hold_and_nothing_else) {
     struct kv *kv = NULL;
     REQUIRE(kv_new(&kv, &mem, HL_KV_F32, 2, windowed, 1000) == HL_OK);
     REQUIRE(kv_reserve(kv, 300) == HL_OK);
-    kv_advance(kv, 300); /* rows from 200 on are kept: blocks 0 .. 2 are gone, 192 is the first position held */
+    kv_advance(kv,
+               300); /* rows from 200 on are kept: blocks 0 .. 2 are gone, 192 is the first position held */
     EXPECT_EQ(kv_keeps(kv, 300), 300);
     EXPECT_EQ(kv_keeps(kv, 291), 291); /* sees from 192 on */
     EXPECT_EQ(kv_keeps(kv, 290), 0);

@@ -76,7 +76,8 @@ TEST(a_scale_that_is_infinite_or_NaN_is_refused) {
         EXPECT(!packs_scale(block_types[i], 0x7c00, 0));
         EXPECT(!packs_scale(block_types[i], 0xfc00, 0));
         EXPECT(!packs_scale(block_types[i], 0x7e01, 0));
-        if (block_types[i] == TYPE_Q4_1 || block_types[i] == TYPE_Q5_1) EXPECT(!packs_scale(block_types[i], 0, 0xfc00));
+        if (block_types[i] == TYPE_Q4_1 || block_types[i] == TYPE_Q5_1)
+            EXPECT(!packs_scale(block_types[i], 0, 0xfc00));
     }
 }
 
@@ -108,7 +109,8 @@ TEST(types_with_scales_inside_blocks_read_back_as_the_file_s_bits) {
 TEST(packing_types_with_scales_inside_blocks_adds_less_than_a_fifth) {
     for (int i = 0; i < N_PART_TYPES; i++) {
         const struct type_info *t = type_info(part_types[i]);
-        size_t row_bytes = (size_t)512 / t->n_weights * t->n_bytes, packed = panel_matrix_bytes(t->panel, 512, 8);
+        size_t row_bytes = (size_t)512 / t->n_weights * t->n_bytes,
+               packed = panel_matrix_bytes(t->panel, 512, 8);
         EXPECT(packed <= 8 * row_bytes * 6 / 5);
     }
 }

@@ -47,6 +47,4 @@ TEST(a_pool_that_slept_wakes_up) {
     pool_free(p);
 }
 
-TEST(a_pool_that_never_worked_ends) {
-    pool_free(pool_new(TEST_THREADS));
-}
+TEST(a_pool_that_never_worked_ends) { pool_free(pool_new(TEST_THREADS)); }

@@ -43,7 +43,7 @@ static void compare_with_golden(const char *name) {
 }
 
 TEST(block_readers_give_the_reference_s_bits) {
-    static const char *const names[] = {"F16",  "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1",   "Q8_0",  "Q2_K",
+    static const char *const names[] = {"F16",  "BF16", "Q4_0", "Q4_1", "Q5_0",   "Q5_1",   "Q8_0", "Q2_K",
                                         "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) compare_with_golden(names[i]);
 }

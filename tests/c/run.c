@@ -1,9 +1,10 @@
-/* Runs the registered tests. Arguments: -v prints every name; other words keep only the tests whose file or name holds one. */
+/* Runs the registered tests. Arguments: -v prints every name; other words keep only the tests whose file or
+ * name holds one. */
 #include "test.h"
 
 #include <stdarg.h>
 
-static struct test *tests;        /* in order of file and registration */
+static struct test *tests; /* in order of file and registration */
 static const struct test *current;
 static bool current_failed;
 static bool current_skipped;
@@ -66,7 +67,9 @@ uint32_t test_random(uint64_t *state) {
     return (uint32_t)(*state >> 32);
 }
 
-float test_random_float(uint64_t *state) { return (float)(int32_t)(test_random(state) & ~0xffu) / 2147483648.0f; }
+float test_random_float(uint64_t *state) {
+    return (float)(int32_t)(test_random(state) & ~0xffu) / 2147483648.0f;
+}
 
 static bool is_wanted(const struct test *t, int argc, char **argv) {
     bool filtered = false;

@@ -68,7 +68,8 @@ TEST(sessions_are_refused_before_the_weights_are_there_and_with_wrong_sizes) {
 TEST(memory_comes_back_when_sessions_end) {
     struct fixture f;
     REQUIRE(open_fixture(&f, HL_KV_F16));
-    hl_session_free(hl_session_new(f.model, N_CTX, HL_KV_F32)); /* scratch that the model keeps is there now */
+    hl_session_free(
+        hl_session_new(f.model, N_CTX, HL_KV_F32)); /* scratch that the model keeps is there now */
     struct hl_memory before, during, after;
     hl_model_memory(f.model, &before);
     hl_session *s = hl_session_new(f.model, N_CTX, HL_KV_F32);
@@ -152,9 +153,11 @@ TEST(damaged_or_foreign_saved_contexts_are_refused_and_change_nothing) {
         EXPECT(hl_session_restore(f.session, bytes, n) != HL_OK);
         bytes[i] ^= 1;
     }
-    for (size_t cut = 0; cut < n; cut += cut < 100 ? 1 : 97) EXPECT(hl_session_restore(f.session, bytes, cut) != HL_OK);
+    for (size_t cut = 0; cut < n; cut += cut < 100 ? 1 : 97)
+        EXPECT(hl_session_restore(f.session, bytes, cut) != HL_OK);
     EXPECT_EQ(hl_session_length(f.session), 10);
-    hl_session *f32 = hl_session_new(f.model, N_CTX, HL_KV_F32), *small = hl_session_new(f.model, 9, HL_KV_F16);
+    hl_session *f32 = hl_session_new(f.model, N_CTX, HL_KV_F32),
+               *small = hl_session_new(f.model, 9, HL_KV_F16);
     REQUIRE(f32 && small);
     EXPECT_EQ(hl_session_restore(f32, bytes, n), HL_EUNSUPPORTED);
     EXPECT_EQ(hl_session_restore(small, bytes, n), HL_EFULL);
@@ -180,7 +183,8 @@ TEST(caches_of_fewer_bits_stay_near_f32) {
     double worst = 0;
     for (int i = 0; i < f32.info.n_vocab; i++)
         worst = fmax(worst, fabs((double)hl_logits(f32.session)[i] - (double)hl_logits(f16.session)[i]));
-    EXPECT(worst > 0 && worst < 2e-2); /* llama.cpp's f16 cache moves such fixtures by 3e-3 .. 4e-3 after 24 tokens */
+    EXPECT(worst > 0 &&
+           worst < 2e-2); /* llama.cpp's f16 cache moves such fixtures by 3e-3 .. 4e-3 after 24 tokens */
     close_fixture(&f32);
     close_fixture(&f16);
 }

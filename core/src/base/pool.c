@@ -18,13 +18,9 @@ struct pool *pool_new(int n_threads) {
     return p;
 }
 
-void pool_free(struct pool *p) {
-    free(p);
-}
+void pool_free(struct pool *p) { free(p); }
 
-int pool_threads(const struct pool *p) {
-    return p->n_threads;
-}
+int pool_threads(const struct pool *p) { return p->n_threads; }
 
 void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_units) {
     (void)p;
@@ -35,7 +31,9 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_units) {
 
 #include <pthread.h>
 
-enum { SPINS = 4000 }; /* looks at a word before sleeping on it: some 10 us, longer than the serial code between two phases */
+enum {
+    SPINS = 4000
+}; /* looks at a word before sleeping on it: some 10 us, longer than the serial code between two phases */
 
 struct worker {
     pthread_t thread;
@@ -43,9 +41,9 @@ struct worker {
     int index;
 };
 
-/* A phase is published by writing fn and arg and then `ticket`: its number in the high half, the units nobody has taken yet in the low
- * half. Whoever takes a unit by compare-and-swap pins the phase until the unit is done, so a worker that comes late (it was
- * descheduled) finds nothing to take and nobody waits for it. */
+/* A phase is published by writing fn and arg and then `ticket`: its number in the high half, the units nobody
+ * has taken yet in the low half. Whoever takes a unit by compare-and-swap pins the phase until the unit is
+ * done, so a worker that comes late (it was descheduled) finds nothing to take and nobody waits for it. */
 struct pool {
     int n_threads, n_started;
     pool_fn *fn;
@@ -100,7 +98,8 @@ static void work(struct pool *p, int thread) {
         if (!atomic_compare_exchange_weak(&p->ticket, &ticket, ticket - 1)) continue;
         int n_units = p->n_units;
         p->fn(p->arg, n_units - (int)(uint32_t)ticket, thread);
-        if (atomic_fetch_add(&p->done, 1) + 1 == n_units && atomic_load(&p->caller_sleeps)) word_wake(p, &p->done);
+        if (atomic_fetch_add(&p->done, 1) + 1 == n_units && atomic_load(&p->caller_sleeps))
+            word_wake(p, &p->done);
         ticket = atomic_load(&p->ticket);
     }
 }
@@ -159,9 +158,7 @@ void pool_free(struct pool *p) {
     free(p);
 }
 
-int pool_threads(const struct pool *p) {
-    return p->n_threads;
-}
+int pool_threads(const struct pool *p) { return p->n_threads; }
 
 void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_units) {
     if (n_units <= 1 || p->n_threads == 1) {

@@ -4,7 +4,8 @@
 
 struct pool;
 
-/* Does unit number `unit` of a phase; thread is in [0, n_threads), for per-thread scratch. Units run in any order, on any thread. */
+/* Does unit number `unit` of a phase; thread is in [0, n_threads), for per-thread scratch. Units run in any
+ * order, on any thread. */
 typedef void pool_fn(void *arg, int unit, int thread);
 
 /* n_threads counts the caller; NULL when threads or memory cannot be had. */

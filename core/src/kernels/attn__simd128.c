@@ -16,7 +16,8 @@ INLINE void scores_tile(v128_t *s, const float *const *q, const float *const *k,
         for (int j = 0; j < KEYS; j++) key[j] = wasm_v128_load(k[j] + c);
         for (int i = 0; i < nq; i++) {
             v128_t query = wasm_v128_load(q[i] + c);
-            for (int j = 0; j < KEYS; j++) acc[i][j] = wasm_f32x4_add(acc[i][j], wasm_f32x4_mul(query, key[j]));
+            for (int j = 0; j < KEYS; j++)
+                acc[i][j] = wasm_f32x4_add(acc[i][j], wasm_f32x4_mul(query, key[j]));
         }
     }
     if (c < d) {
@@ -31,8 +32,8 @@ INLINE void scores_tile(v128_t *s, const float *const *q, const float *const *k,
 }
 
 /* Scores of nq queries with all keys. */
-INLINE void scores_rows(float *s, int s_stride, const float *q, int q_stride, const float *k, int k_stride, int n_k, int d,
-                        int nq) {
+INLINE void scores_rows(float *s, int s_stride, const float *q, int q_stride, const float *k, int k_stride,
+                        int n_k, int d, int nq) {
     const float *query[MAX_QUERIES], *key[KEYS];
     for (int i = 0; i < nq; i++) query[i] = q + (size_t)i * q_stride;
     for (int j = 0; j < n_k; j += KEYS) {
@@ -47,20 +48,22 @@ INLINE void scores_rows(float *s, int s_stride, const float *q, int q_stride, co
     }
 }
 
-void attn_scores__simd128(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k, int k_stride,
-                          int n_k, int d) {
+void attn_scores__simd128(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k,
+                          int k_stride, int n_k, int d) {
     int i = 0;
     for (; i + 2 <= n_q; i += 2) {
-        scores_rows(s + (size_t)i * s_stride, s_stride, q + (size_t)i * q_stride, q_stride, k, k_stride, n_k, d, 2);
+        scores_rows(s + (size_t)i * s_stride, s_stride, q + (size_t)i * q_stride, q_stride, k, k_stride, n_k,
+                    d, 2);
     }
     if (i < n_q) {
-        scores_rows(s + (size_t)i * s_stride, s_stride, q + (size_t)i * q_stride, q_stride, k, k_stride, n_k, d, 1);
+        scores_rows(s + (size_t)i * s_stride, s_stride, q + (size_t)i * q_stride, q_stride, k, k_stride, n_k,
+                    d, 1);
     }
 }
 
 /* Columns of out: nv vectors of nq rows. */
-INLINE void values_tile(float *out, int out_stride, const float *p, int p_stride, const float *v, int v_stride, int n_k,
-                        int nq, int nv) {
+INLINE void values_tile(float *out, int out_stride, const float *p, int p_stride, const float *v,
+                        int v_stride, int n_k, int nq, int nv) {
     v128_t acc[MAX_QUERIES][2];
     for (int i = 0; i < nq; i++)
         for (int l = 0; l < nv; l++) acc[i][l] = wasm_f32x4_const_splat(0);
@@ -69,7 +72,8 @@ INLINE void values_tile(float *out, int out_stride, const float *p, int p_stride
         for (int l = 0; l < nv; l++) value[l] = wasm_v128_load(v + 4 * l);
         for (int i = 0; i < nq; i++) {
             v128_t weight = wasm_v128_load32_splat(p + (size_t)i * p_stride);
-            for (int l = 0; l < nv; l++) acc[i][l] = wasm_f32x4_add(acc[i][l], wasm_f32x4_mul(weight, value[l]));
+            for (int l = 0; l < nv; l++)
+                acc[i][l] = wasm_f32x4_add(acc[i][l], wasm_f32x4_mul(weight, value[l]));
         }
     }
     for (int i = 0; i < nq; i++)
@@ -83,8 +87,8 @@ static float value_column(const float *p, const float *v, int v_stride, int n_k)
     return sum;
 }
 
-INLINE void values_rows(float *out, int out_stride, const float *p, int p_stride, const float *v, int v_stride, int n_k, int d,
-                        int nq) {
+INLINE void values_rows(float *out, int out_stride, const float *p, int p_stride, const float *v,
+                        int v_stride, int n_k, int d, int nq) {
     int c = 0;
     for (; c + 8 <= d; c += 8) values_tile(out + c, out_stride, p, p_stride, v + c, v_stride, n_k, nq, 2);
     for (; c + 4 <= d; c += 4) values_tile(out + c, out_stride, p, p_stride, v + c, v_stride, n_k, nq, 1);
@@ -95,8 +99,8 @@ INLINE void values_rows(float *out, int out_stride, const float *p, int p_stride
     }
 }
 
-void attn_values__simd128(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v, int v_stride,
-                          int n_k, int d) {
+void attn_values__simd128(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v,
+                          int v_stride, int n_k, int d) {
     for (int left = n_q, n; left > 0; left -= n, out += (size_t)n * out_stride, p += (size_t)n * p_stride) {
         n = left < MAX_QUERIES ? left : MAX_QUERIES;
         switch (n) {

@@ -1,8 +1,10 @@
 /* Arithmetic on arrays: plain pointers and sizes. Kernels allocate nothing and know no thread.
  *
- * One table, filled reference first: scalar C is the specification, SIMD builds overwrite its slots. Every slot gives the same
- * bits in every build: sums run in the order written here, no fused multiply-add, no relaxed_madd.
- *   lane order   a sum over i is kept in 4 partial sums, element i in partial sum i % 4, each in order of i; then (0 + 1) + (2 + 3). */
+ * One table, filled reference first: scalar C is the specification, SIMD builds overwrite its slots. Every
+ * slot gives the same bits in every build: sums run in the order written here, no fused multiply-add, no
+ * relaxed_madd.
+ *   lane order   a sum over i is kept in 4 partial sums, element i in partial sum i % 4, each in order of i;
+ *   then (0 + 1) + (2 + 3). */
 #ifndef HL_KERNELS_KERNELS_H
 #define HL_KERNELS_KERNELS_H
 
@@ -11,35 +13,40 @@
 #include "headlight.h"
 #include "quant/panel.h"
 
-/* Activations of n rows as matrices read them. Float panels read f32, the others codes. Block b of a row are columns 32 b .. 32 b + 31:
+/* Activations of n rows as matrices read them. Float panels read f32, the others codes. Block b of a row are
+ * columns 32 b .. 32 b + 31:
  *   x ~ d * code,  sum8 = 8 times the sum of the codes,  s = d * (float)(their sum)
  *   codes are rounded to nearest even of x * (range / amax), d = amax / range, amax the block's largest |x|
- *   HL_FAST  range 127, and 16256 = 127 * 128 for wide blocks: those whose amax^2 is above the mean of all the row's blocks. They
- *            are about a fifth of all, and hold most of the error that 8 bits would make.
+ *   HL_FAST  range 127, and 16256 = 127 * 128 for wide blocks: those whose amax^2 is above the mean of all the
+ *            row's blocks. They are about a fifth of all, and hold most of the error that 8 bits would make.
  *   HL_HIGH  range 32767
- * A block whose amax is below 2^-87 is 0: smaller scales would multiply to subnormals, which processors are slow at. A block with
- * a NaN or an infinity has codes 0 and d = NaN or infinity, so that the outputs are NaN.
- * codes16 holds them as i16, inside each group of four columns in the order 0 2 1 3 (so that two i16 at a time meet the panels'
- * bytes). For HL_FAST also as i8 in order: code = codes8, or in a wide block 128 * codes8 + low8, low8 in [-64, 63]. */
+ * A block whose amax is below 2^-87 is 0: smaller scales would multiply to subnormals, which processors are
+ * slow at. A block with a NaN or an infinity has codes 0 and d = NaN or infinity, so that the outputs are
+ * NaN. codes16 holds them as i16, inside each group of four columns in the order 0 2 1 3 (so that two i16 at
+ * a time meet the panels' bytes). For HL_FAST also as i8 in order: code = codes8, or in a wide block 128 *
+ * codes8 + low8, low8 in [-64, 63]. */
 struct act {
-    int n_in;          /* columns; a multiple of 32 when codes are used */
-    const float *f32;  /* [n][n_in] */
-    int8_t *codes8;    /* [n][n_in] */
-    int8_t *low8;      /* [n][n_in]; only wide blocks are set */
-    uint8_t *wide;     /* [n][n_in / 32] 1 or 0; HL_FAST only */
-    int16_t *codes16;  /* [n][n_in] */
-    float *d, *s;      /* [n][n_in / 32] */
-    float *s2;         /* [n][n_in / 32][2] s of columns 0 .. 15 and 16 .. 31 of the block */
-    int32_t *sum8;     /* [n][n_in / 32] */
+    int n_in;         /* columns; a multiple of 32 when codes are used */
+    const float *f32; /* [n][n_in] */
+    int8_t *codes8;   /* [n][n_in] */
+    int8_t *low8;     /* [n][n_in]; only wide blocks are set */
+    uint8_t *wide;    /* [n][n_in / 32] 1 or 0; HL_FAST only */
+    int16_t *codes16; /* [n][n_in] */
+    float *d, *s;     /* [n][n_in / 32] */
+    float *s2;        /* [n][n_in / 32][2] s of columns 0 .. 15 and 16 .. 31 of the block */
+    int32_t *sum8;    /* [n][n_in / 32] */
 };
 
 /* y[c * y_stride + r] = dot(weight row r, activation row col0 + c), r in [0, 4 n_panels), c in [0, n_cols).
  * Quantized panels, for each output, over blocks b in order, starting from 0:
- *     acc += (dw * d) * (float)(sum of (codes w - offset) * codes a)      for each scale of the block: one, or one for each half
- *     acc += m * s                                                    for each offset m; s of its half where there are two
- * the inner sums are exact integers. Float panels: lane order over columns. panels: the first of n_panels panels. */
-typedef void linear_fn(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,
-                       int n_cols);
+ *     acc += (dw * d) * (float)(sum of (codes w - offset) * codes a)      for each scale of the block: one,
+ *     or one for each half
+ *     acc += m * s                                                    for each offset m; s of its half where
+ *     there are two
+ * the inner sums are exact integers. Float panels: lane order over columns. panels: the first of n_panels
+ * panels. */
+typedef void linear_fn(float *y, size_t y_stride, const unsigned char *panels, int n_panels,
+                       const struct act *a, int col0, int n_cols);
 
 enum { Q8_GROUP = 32, Q8_BYTES = 34 };
 
@@ -50,7 +57,8 @@ struct kernels {
     /* Fills row `row` of a's codes, wide, d, s, sum8 from x [n_in]. */
     void (*quantize)(struct act *a, int row, const float *x, hl_precision precision);
 
-    /* y[i] = (x[i] * scale) * w[i], scale = 1 / sqrt(sum(x^2) / n + eps), the sum in lane order. x, w, y: [n]; y may be x. */
+    /* y[i] = (x[i] * scale) * w[i], scale = 1 / sqrt(sum(x^2) / n + eps), the sum in lane order. x, w, y:
+     * [n]; y may be x. */
     void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps);
 
     /* y[i] += x[i].   [n] */
@@ -62,7 +70,8 @@ struct kernels {
 
     /* y[i] = silu(g[i]) * u[i], silu(x) = x / (1 + exp(-x)), exp as exp_sum's.   [n]; y may be g or u. */
     void (*silu_mul)(float *y, const float *g, const float *u, int n);
-    /* y[i] = gelu(g[i]) * u[i], the tanh form: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).   [n]; y may be g or u. */
+    /* y[i] = gelu(g[i]) * u[i], the tanh form: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).   [n]; y
+     * may be g or u. */
     void (*gelu_mul)(float *y, const float *g, const float *u, int n);
 
     /* y[i] = max(y[i], 0)^2.   [n] */
@@ -70,15 +79,19 @@ struct kernels {
     /* y[i] = cap * tanh(y[i] / cap), as cap * (1 - 2 / (exp(2 y / cap) + 1)).   [n] */
     void (*softcap)(float *y, float cap, int n);
 
-    /* Rotates the first n_rot of x [n]: pairs (2i, 2i + 1) when interleaved, else (i, i + n_rot / 2). cs: cosines, sn: sines [n_rot / 2].
+    /* Rotates the first n_rot of x [n]: pairs (2i, 2i + 1) when interleaved, else (i, i + n_rot / 2). cs:
+     * cosines, sn: sines [n_rot / 2].
      *     x0' = x0 * cos - x1 * sin,  x1' = x0 * sin + x1 * cos */
     void (*rope)(float *x, const float *cs, const float *sn, int n_rot, int interleaved);
 
-    /* Scores of n_q query rows with n_k key rows of d floats (d a multiple of 4 or not): s[i * s_stride + j] = dot(q_i, k_j), lane order.
-     * q: [n_q][q_stride], k: [n_k][k_stride], s: [n_q][s_stride]. */
-    void (*attn_scores)(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k, int k_stride, int n_k, int d);
-    /* out_i = sum over j in order of p[i * p_stride + j] * v_j, starting from 0. v: [n_k][v_stride], out: [n_q][out_stride] (overwritten), d floats. */
-    void (*attn_values)(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v, int v_stride, int n_k, int d);
+    /* Scores of n_q query rows with n_k key rows of d floats (d a multiple of 4 or not): s[i * s_stride + j]
+     * = dot(q_i, k_j), lane order. q: [n_q][q_stride], k: [n_k][k_stride], s: [n_q][s_stride]. */
+    void (*attn_scores)(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k,
+                        int k_stride, int n_k, int d);
+    /* out_i = sum over j in order of p[i * p_stride + j] * v_j, starting from 0. v: [n_k][v_stride], out:
+     * [n_q][out_stride] (overwritten), d floats. */
+    void (*attn_values)(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v,
+                        int v_stride, int n_k, int d);
     /* Largest of x [n], n >= 1. */
     float (*max)(const float *x, int n);
     /* p[i] = exp(x[i] - max); returns the sum in lane order. p may be x.   [n]

@@ -14,7 +14,8 @@ static inline struct linear_constants constants(void) {
 }
 
 /* w[g]: columns 4 g .. 4 g + 3, four bytes a row. */
-INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, const struct linear_constants *k) {
+INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type,
+                   const struct linear_constants *k) {
 #pragma clang loop unroll(full)
     for (int v = 0; v < GROUPS / 2; v++) {
         v128_t x = wasm_v128_load(block + panel_codes_at(type) + 16 * v);
@@ -30,12 +31,12 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, 
     }
 }
 
-/* The products of four columns. The instruction gives the same on every machine since the weights' codes, its second operand,
- * are 0 .. 127. */
+/* The products of four columns. The instruction gives the same on every machine since the weights' codes, its
+ * second operand, are 0 .. 127. */
 #define PRODUCTS(G) wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_v128_load32_splat(a + 4 * (G)), w[G])
 
-/* Sums stay in i16 as long as they fit: a lane gets two products an addition. Codes to 15: 8 * 2 * 15 * 127 = 30480, a whole
- * block. Codes to 31: 4 * 2 * 31 * 127 = 31496, half a block. */
+/* Sums stay in i16 as long as they fit: a lane gets two products an addition. Codes to 15: 8 * 2 * 15 * 127 =
+ * 30480, a whole block. Codes to 31: 4 * 2 * 31 * 127 = 31496, half a block. */
 INLINE v128_t dot8(const v128_t *w, const int8_t *a, enum panel_type type) {
     v128_t sum = wasm_i16x8_add(PRODUCTS(0), PRODUCTS(1));
     sum = wasm_i16x8_add(wasm_i16x8_add(sum, PRODUCTS(2)), PRODUCTS(3));
@@ -47,7 +48,8 @@ INLINE v128_t dot8(const v128_t *w, const int8_t *a, enum panel_type type) {
 
 INLINE struct sums dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
     v128_t sum = dot8(w, a->codes8 + block * PANEL_BLOCK, type);
-    if (a->wide[block]) sum = wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot8(w, a->low8 + block * PANEL_BLOCK, type));
+    if (a->wide[block])
+        sum = wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot8(w, a->low8 + block * PANEL_BLOCK, type));
     return (struct sums){sum, sum};
 }
 

@@ -14,7 +14,8 @@ static inline struct linear_constants constants(void) {
 }
 
 /* w[2 g], w[2 g + 1]: columns 4 g and 4 g + 2, 4 g + 1 and 4 g + 3, two i16 a row. */
-INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, const struct linear_constants *k) {
+INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type,
+                   const struct linear_constants *k) {
     const unsigned char *codes = block + panel_codes_at(type);
     if (type == PANEL_Q8_0) {
 #pragma clang loop unroll(full)
@@ -43,14 +44,16 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type, 
     }
 }
 
-/* Activations come by broadcasting loads: shuffles would compete with the products for the same execution units. */
+/* Activations come by broadcasting loads: shuffles would compete with the products for the same execution
+ * units. */
 /* Codes of group g (columns 4 g .. 4 g + 3, four bytes a row) as signed bytes. */
 INLINE v128_t byte_codes(const unsigned char *block, int g, enum panel_type type) {
     const unsigned char *codes = block + panel_codes_at(type);
     int bits = panel_code_bits(type), per_vector = 8 / bits;
     v128_t x = wasm_u16x8_shr(wasm_v128_load(codes + 16 * (g / per_vector)), bits * (g % per_vector));
     x = wasm_v128_and(x, wasm_i8x16_splat((int8_t)((1 << bits) - 1)));
-    if (type == PANEL_IQ4_NL || type == PANEL_IQ4_XS) return wasm_i8x16_swizzle(wasm_v128_load(iq4_values), x);
+    if (type == PANEL_IQ4_NL || type == PANEL_IQ4_XS)
+        return wasm_i8x16_swizzle(wasm_v128_load(iq4_values), x);
     if (type == PANEL_MXFP4) return wasm_i8x16_swizzle(wasm_v128_load(mxfp4_values), x);
 #pragma clang loop unroll(full)
     for (int p = 0; p < panel_high_planes(type); p++) {
@@ -63,7 +66,8 @@ INLINE v128_t byte_codes(const unsigned char *block, int g, enum panel_type type
 }
 
 /* As unpack, for types that are less in a hurry. */
-INLINE void unpack_bytes(v128_t *w, const unsigned char *block, enum panel_type type, const struct linear_constants *k) {
+INLINE void unpack_bytes(v128_t *w, const unsigned char *block, enum panel_type type,
+                         const struct linear_constants *k) {
     (void)k;
 #pragma clang loop unroll(full)
     for (int g = 0; g < PAIRS / 2; g++) {
@@ -84,7 +88,8 @@ INLINE v128_t dot8(const v128_t *w, const int16_t *a) {
 INLINE struct sums dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
     const int16_t *x = a->codes16 + block * PANEL_BLOCK;
     v128_t low = wasm_i32x4_add(dot8(w, x), dot8(w + 4, x + 8));
-    if (panel_groups(type) == 2) return (struct sums){low, wasm_i32x4_add(dot8(w + 8, x + 16), dot8(w + 12, x + 24))};
+    if (panel_groups(type) == 2)
+        return (struct sums){low, wasm_i32x4_add(dot8(w + 8, x + 16), dot8(w + 12, x + 24))};
     low = wasm_i32x4_add(wasm_i32x4_add(low, dot8(w + 8, x + 16)), dot8(w + 12, x + 24));
     return (struct sums){low, low};
 }
@@ -107,21 +112,23 @@ LINEAR_CODES(mxfp4__simd128, PANEL_MXFP4, PAIRS, unpack_bytes, dot, constants)
 enum { FLOAT_COLUMNS = 3 };
 
 /* Weights of one column's four rows. Packing has refused infinity and NaN. */
-INLINE v128_t load_floats(const unsigned char *panel, int j, enum panel_type type, v128_t f16_mask, v128_t f16_scale) {
+INLINE v128_t load_floats(const unsigned char *panel, int j, enum panel_type type, v128_t f16_mask,
+                          v128_t f16_scale) {
     if (type == PANEL_F32) return wasm_v128_load(panel + 16 * (size_t)j);
     if (type == PANEL_BF16) return wasm_i32x4_shl(wasm_u32x4_load16x4(panel + 8 * (size_t)j), 16);
     return f32x4_from_usual_f16(panel + 8 * (size_t)j, f16_mask, f16_scale);
 }
 
 /* Adds column j's products to the partial sums j % 4 of each activation row. */
-INLINE void add_column(v128_t acc[FLOAT_COLUMNS][4], int lane, v128_t w, const float *const *x, int j, int nc) {
+INLINE void add_column(v128_t acc[FLOAT_COLUMNS][4], int lane, v128_t w, const float *const *x, int j,
+                       int nc) {
     for (int c = 0; c < nc; c++) {
         acc[c][lane] = wasm_f32x4_add(acc[c][lane], wasm_f32x4_mul(w, wasm_v128_load32_splat(x[c] + j)));
     }
 }
 
-INLINE void floats_tile(float *y, size_t y_stride, const unsigned char *panel, const struct act *a, int col0, int nc,
-                        enum panel_type type) {
+INLINE void floats_tile(float *y, size_t y_stride, const unsigned char *panel, const struct act *a, int col0,
+                        int nc, enum panel_type type) {
     v128_t mask = SPLAT_REGISTER(F16_MASK), scale = SPLAT_REGISTER(F16_SCALE);
     v128_t acc[FLOAT_COLUMNS][4];
     const float *x[FLOAT_COLUMNS];
@@ -131,7 +138,8 @@ INLINE void floats_tile(float *y, size_t y_stride, const unsigned char *panel, c
     }
     int j = 0;
     for (; j + 4 <= a->n_in; j += 4) {
-        for (int l = 0; l < 4; l++) add_column(acc, l, load_floats(panel, j + l, type, mask, scale), x, j + l, nc);
+        for (int l = 0; l < 4; l++)
+            add_column(acc, l, load_floats(panel, j + l, type, mask, scale), x, j + l, nc);
     }
     if (j < a->n_in) add_column(acc, 0, load_floats(panel, j, type, mask, scale), x, j, nc);
     if (j + 1 < a->n_in) add_column(acc, 1, load_floats(panel, j + 1, type, mask, scale), x, j + 1, nc);
@@ -142,17 +150,17 @@ INLINE void floats_tile(float *y, size_t y_stride, const unsigned char *panel, c
     }
 }
 
-#define LINEAR_FLOATS(NAME, TYPE)                                                                                      \
-    void linear_##NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a,      \
-                       int col0, int n_cols) {                                                                         \
-        size_t bytes = panel_bytes(TYPE, a->n_in);                                                                     \
-        for (int p = 0; p < n_panels; p++, panels += bytes, y += PANEL_ROWS) {                                         \
-            int c = 0;                                                                                                 \
-            for (; c + FLOAT_COLUMNS <= n_cols; c += FLOAT_COLUMNS) {                                                  \
-                floats_tile(y + c * y_stride, y_stride, panels, a, col0 + c, FLOAT_COLUMNS, TYPE);                     \
-            }                                                                                                          \
-            for (; c < n_cols; c++) floats_tile(y + c * y_stride, y_stride, panels, a, col0 + c, 1, TYPE);             \
-        }                                                                                                              \
+#define LINEAR_FLOATS(NAME, TYPE)                                                                            \
+    void linear_##NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels,                 \
+                       const struct act *a, int col0, int n_cols) {                                          \
+        size_t bytes = panel_bytes(TYPE, a->n_in);                                                           \
+        for (int p = 0; p < n_panels; p++, panels += bytes, y += PANEL_ROWS) {                               \
+            int c = 0;                                                                                       \
+            for (; c + FLOAT_COLUMNS <= n_cols; c += FLOAT_COLUMNS) {                                        \
+                floats_tile(y + c * y_stride, y_stride, panels, a, col0 + c, FLOAT_COLUMNS, TYPE);           \
+            }                                                                                                \
+            for (; c < n_cols; c++) floats_tile(y + c * y_stride, y_stride, panels, a, col0 + c, 1, TYPE);   \
+        }                                                                                                    \
     }
 LINEAR_FLOATS(f32__simd128, PANEL_F32)
 LINEAR_FLOATS(f16__simd128, PANEL_F16)

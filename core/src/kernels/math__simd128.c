@@ -8,7 +8,8 @@
 /* The largest |x|, compared as bits. x: [8] vectors */
 INLINE float block_amax(const v128_t *x) {
     v128_t amax = wasm_i32x4_const_splat(0);
-    for (int i = 0; i < 8; i++) amax = wasm_i32x4_max(amax, wasm_v128_and(x[i], wasm_i32x4_const_splat(INT32_MAX)));
+    for (int i = 0; i < 8; i++)
+        amax = wasm_i32x4_max(amax, wasm_v128_and(x[i], wasm_i32x4_const_splat(INT32_MAX)));
     amax = wasm_i32x4_max(amax, wasm_i32x4_shuffle(amax, amax, 2, 3, 0, 1));
     amax = wasm_i32x4_max(amax, wasm_i32x4_shuffle(amax, amax, 1, 0, 3, 2));
     return wasm_f32x4_extract_lane(amax, 0);
@@ -25,11 +26,13 @@ INLINE int32_t sum_lanes_i32x4(v128_t x) {
     return wasm_i32x4_extract_lane(x, 0) + wasm_i32x4_extract_lane(x, 1);
 }
 
-/* Codes of one block: x times inverse. sum: [2] those of its halves. pair: [4] vectors of codes in order. x: [8] vectors; codes16: [32]. */
+/* Codes of one block: x times inverse. sum: [2] those of its halves. pair: [4] vectors of codes in order. x:
+ * [8] vectors; codes16: [32]. */
 INLINE void store_codes(int32_t *sum, int16_t *codes16, v128_t *pair, const v128_t *x, float inverse) {
     v128_t scale = wasm_f32x4_splat(inverse), sums[4];
     for (int i = 0; i < 4; i++) {
-        v128_t low = round_i32x4(wasm_f32x4_mul(x[2 * i], scale)), high = round_i32x4(wasm_f32x4_mul(x[2 * i + 1], scale));
+        v128_t low = round_i32x4(wasm_f32x4_mul(x[2 * i], scale)),
+               high = round_i32x4(wasm_f32x4_mul(x[2 * i + 1], scale));
         sums[i] = wasm_i32x4_add(low, high);
         pair[i] = wasm_i16x8_narrow_i32x4(low, high);
         wasm_v128_store(codes16 + 8 * i, wasm_i16x8_shuffle(pair[i], pair[i], 0, 2, 1, 3, 4, 6, 5, 7));
@@ -47,7 +50,8 @@ INLINE void store_i8(int8_t *dst, const v128_t *pair) {
 INLINE void store_wide(int8_t *high8, int8_t *low8, const v128_t *pair) {
     v128_t high[4], low[4];
     for (int i = 0; i < 4; i++) {
-        high[i] = wasm_i16x8_shr(wasm_i16x8_add(pair[i], wasm_i16x8_const_splat(1 << (LOW_BITS - 1))), LOW_BITS);
+        high[i] =
+            wasm_i16x8_shr(wasm_i16x8_add(pair[i], wasm_i16x8_const_splat(1 << (LOW_BITS - 1))), LOW_BITS);
         low[i] = wasm_i16x8_sub(pair[i], wasm_i16x8_shl(high[i], LOW_BITS));
     }
     store_i8(high8, high);
@@ -87,7 +91,10 @@ void quantize__simd128(struct act *a, int row, const float *x, hl_precision prec
     for (int b = 0; b < n; b++) {
         bool is_wide = precision == HL_FAST && amax[b] * amax[b] > limit;
         if (precision == HL_FAST) a->wide[at + b] = is_wide;
-        quantize_block(a, at + b, x + b * PANEL_BLOCK, amax[b], precision == HL_HIGH ? RANGE_HIGH : is_wide ? RANGE_WIDE : RANGE_NARROW);
+        quantize_block(a, at + b, x + b * PANEL_BLOCK, amax[b],
+                       precision == HL_HIGH ? RANGE_HIGH
+                       : is_wide            ? RANGE_WIDE
+                                            : RANGE_NARROW);
     }
 }
 
@@ -105,14 +112,16 @@ void rms_norm__simd128(float *y, const float *x, const float *w, int n, float ep
     float scale = 1 / sqrtf(sum_lanes_f32x4(sum) / (float)n + eps);
     v128_t scales = wasm_f32x4_splat(scale);
     for (i = 0; i + 4 <= n; i += 4) {
-        wasm_v128_store(y + i, wasm_f32x4_mul(wasm_f32x4_mul(wasm_v128_load(x + i), scales), wasm_v128_load(w + i)));
+        wasm_v128_store(y + i,
+                        wasm_f32x4_mul(wasm_f32x4_mul(wasm_v128_load(x + i), scales), wasm_v128_load(w + i)));
     }
     for (; i < n; i++) y[i] = (x[i] * scale) * w[i];
 }
 
 void add__simd128(float *y, const float *x, int n) {
     int i = 0;
-    for (; i + 4 <= n; i += 4) wasm_v128_store(y + i, wasm_f32x4_add(wasm_v128_load(y + i), wasm_v128_load(x + i)));
+    for (; i + 4 <= n; i += 4)
+        wasm_v128_store(y + i, wasm_f32x4_add(wasm_v128_load(y + i), wasm_v128_load(x + i)));
     for (; i < n; i++) y[i] += x[i];
 }
 
@@ -128,7 +137,8 @@ void scale_add__simd128(float *y, float a, const float *x, float b, int n) {
 
 void scale__simd128(float *y, float a, int n) {
     int i = 0;
-    for (; i + 4 <= n; i += 4) wasm_v128_store(y + i, wasm_f32x4_mul(wasm_v128_load(y + i), wasm_f32x4_splat(a)));
+    for (; i + 4 <= n; i += 4)
+        wasm_v128_store(y + i, wasm_f32x4_mul(wasm_v128_load(y + i), wasm_f32x4_splat(a)));
     for (; i < n; i++) y[i] *= a;
 }
 
@@ -238,12 +248,14 @@ float exp_sum__simd128(float *p, const float *x, int n, float max) {
 }
 
 void f32_from_f16_row__simd128(float *dst, const uint16_t *src, int n) {
-    v128_t mask = SPLAT_REGISTER(F16_MASK), two_112 = SPLAT_REGISTER(F16_SCALE), magnitude = SPLAT_REGISTER(0x7fffffff);
+    v128_t mask = SPLAT_REGISTER(F16_MASK), two_112 = SPLAT_REGISTER(F16_SCALE),
+           magnitude = SPLAT_REGISTER(0x7fffffff);
     v128_t exponent = SPLAT_REGISTER(0x7f800000), limit = SPLAT_REGISTER((143 << 23) - 1);
     int i = 0;
     for (; i + 4 <= n; i += 4) {
         v128_t x = f32x4_from_usual_f16(src + i, mask, two_112);
-        v128_t is_special = wasm_i32x4_gt(wasm_v128_and(x, magnitude), limit); /* infinity and NaN: 2^16 and more so far */
+        v128_t is_special =
+            wasm_i32x4_gt(wasm_v128_and(x, magnitude), limit); /* infinity and NaN: 2^16 and more so far */
         wasm_v128_store(dst + i, wasm_v128_or(x, wasm_v128_and(is_special, exponent)));
     }
     for (; i < n; i++) dst[i] = f32_from_f16(src[i]);
@@ -257,9 +269,12 @@ INLINE v128_t f16_from_f32x4(v128_t x) {
     v128_t rounded = wasm_i32x4_add(wasm_i32x4_add(rest, wasm_i32x4_const_splat(0xfff - 0x38000000)), odd);
     v128_t half = wasm_f32x4_const_splat(0.5f);
     v128_t subnormal = wasm_i32x4_sub(wasm_f32x4_add(rest, half), half);
-    v128_t y = wasm_v128_bitselect(subnormal, wasm_u32x4_shr(rounded, 13), wasm_i32x4_lt(rest, wasm_i32x4_const_splat(0x38800000)));
-    y = wasm_v128_bitselect(wasm_i32x4_const_splat(0x7c00), y, wasm_i32x4_ge(rest, wasm_i32x4_const_splat(0x477ff000)));
-    v128_t nan = wasm_v128_or(wasm_v128_and(shifted, wasm_i32x4_const_splat(0x3ff)), wasm_i32x4_const_splat(0x7e00));
+    v128_t y = wasm_v128_bitselect(subnormal, wasm_u32x4_shr(rounded, 13),
+                                   wasm_i32x4_lt(rest, wasm_i32x4_const_splat(0x38800000)));
+    y = wasm_v128_bitselect(wasm_i32x4_const_splat(0x7c00), y,
+                            wasm_i32x4_ge(rest, wasm_i32x4_const_splat(0x477ff000)));
+    v128_t nan =
+        wasm_v128_or(wasm_v128_and(shifted, wasm_i32x4_const_splat(0x3ff)), wasm_i32x4_const_splat(0x7e00));
     y = wasm_v128_bitselect(nan, y, wasm_i32x4_gt(rest, wasm_i32x4_const_splat(0x7f800000)));
     return wasm_v128_or(sign, y);
 }
@@ -267,7 +282,8 @@ INLINE v128_t f16_from_f32x4(v128_t x) {
 void f16_from_f32_row__simd128(uint16_t *dst, const float *src, int n) {
     int i = 0;
     for (; i + 8 <= n; i += 8) {
-        v128_t low = f16_from_f32x4(wasm_v128_load(src + i)), high = f16_from_f32x4(wasm_v128_load(src + i + 4));
+        v128_t low = f16_from_f32x4(wasm_v128_load(src + i)),
+               high = f16_from_f32x4(wasm_v128_load(src + i + 4));
         wasm_v128_store(dst + i, wasm_u16x8_narrow_i32x4(low, high));
     }
     for (; i < n; i++) dst[i] = f16_from_f32(src[i]);

@@ -36,8 +36,8 @@ static void add_block(float *y, size_t y_stride, enum panel_type t, const unsign
     }
 }
 
-static void linear_codes(float *y, size_t y_stride, enum panel_type t, const unsigned char *panels, int n_panels,
-                         const struct act *a, int col0, int n_cols) {
+static void linear_codes(float *y, size_t y_stride, enum panel_type t, const unsigned char *panels,
+                         int n_panels, const struct act *a, int col0, int n_cols) {
     for (int c = 0; c < n_cols; c++) memset(y + c * y_stride, 0, (size_t)n_panels * PANEL_ROWS * sizeof *y);
     for (int p = 0; p < n_panels; p++, panels += panel_bytes(t, a->n_in)) {
         for (int b = 0; b < a->n_in / PANEL_BLOCK; b++) {
@@ -59,24 +59,25 @@ static float float_weight(enum panel_type t, const unsigned char *panel, size_t 
     return t == PANEL_F16 ? f32_from_f16(h) : f32_from_bf16(h);
 }
 
-static void linear_floats(float *y, size_t y_stride, enum panel_type t, const unsigned char *panels, int n_panels,
-                          const struct act *a, int col0, int n_cols) {
+static void linear_floats(float *y, size_t y_stride, enum panel_type t, const unsigned char *panels,
+                          int n_panels, const struct act *a, int col0, int n_cols) {
     for (int p = 0; p < n_panels; p++, panels += panel_bytes(t, a->n_in)) {
         for (int c = 0; c < n_cols; c++) {
             const float *x = a->f32 + (size_t)(col0 + c) * a->n_in;
             for (int r = 0; r < PANEL_ROWS; r++) {
                 float sum[4] = {0};
-                for (int j = 0; j < a->n_in; j++) sum[j % 4] += float_weight(t, panels, 4 * (size_t)j + r) * x[j];
+                for (int j = 0; j < a->n_in; j++)
+                    sum[j % 4] += float_weight(t, panels, 4 * (size_t)j + r) * x[j];
                 y[c * y_stride + p * PANEL_ROWS + r] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
             }
         }
     }
 }
 
-#define LINEAR_CODES(NAME, TYPE)                                                                                       \
-    void NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,     \
-              int n_cols) {                                                                                            \
-        linear_codes(y, y_stride, TYPE, panels, n_panels, a, col0, n_cols);                                      \
+#define LINEAR_CODES(NAME, TYPE)                                                                             \
+    void NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a,     \
+              int col0, int n_cols) {                                                                        \
+        linear_codes(y, y_stride, TYPE, panels, n_panels, a, col0, n_cols);                                  \
     }
 LINEAR_CODES(linear_q4_0__scalar, PANEL_Q4_0)
 LINEAR_CODES(linear_q4_1__scalar, PANEL_Q4_1)
@@ -92,10 +93,10 @@ LINEAR_CODES(linear_iq4_nl__scalar, PANEL_IQ4_NL)
 LINEAR_CODES(linear_iq4_xs__scalar, PANEL_IQ4_XS)
 LINEAR_CODES(linear_mxfp4__scalar, PANEL_MXFP4)
 
-#define LINEAR_FLOATS(NAME, TYPE)                                                                                      \
-    void NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a, int col0,     \
-              int n_cols) {                                                                                            \
-        linear_floats(y, y_stride, TYPE, panels, n_panels, a, col0, n_cols);                                           \
+#define LINEAR_FLOATS(NAME, TYPE)                                                                            \
+    void NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a,     \
+              int col0, int n_cols) {                                                                        \
+        linear_floats(y, y_stride, TYPE, panels, n_panels, a, col0, n_cols);                                 \
     }
 LINEAR_FLOATS(linear_f32__scalar, PANEL_F32)
 LINEAR_FLOATS(linear_f16__scalar, PANEL_F16)

@@ -53,13 +53,14 @@ void quantize__scalar(struct act *a, int row, const float *x, hl_precision preci
     for (int b = 0; b < n; b++) {
         bool is_wide = precision == HL_FAST && amax[b] * amax[b] > limit;
         if (precision == HL_FAST) a->wide[at + b] = is_wide;
-        quantize_block(a, at + b, x + b * PANEL_BLOCK, amax[b], precision == HL_HIGH ? RANGE_HIGH : is_wide ? RANGE_WIDE : RANGE_NARROW);
+        quantize_block(a, at + b, x + b * PANEL_BLOCK, amax[b],
+                       precision == HL_HIGH ? RANGE_HIGH
+                       : is_wide            ? RANGE_WIDE
+                                            : RANGE_NARROW);
     }
 }
 
-static float sum_lanes(const float *lane) {
-    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
-}
+static float sum_lanes(const float *lane) { return (lane[0] + lane[1]) + (lane[2] + lane[3]); }
 
 void rms_norm__scalar(float *y, const float *x, const float *w, int n, float eps) {
     float lane[4] = {0};
@@ -107,8 +108,8 @@ void rope__scalar(float *x, const float *cs, const float *sn, int n_rot, int int
     }
 }
 
-void attn_scores__scalar(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k, int k_stride,
-                         int n_k, int d) {
+void attn_scores__scalar(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k,
+                         int k_stride, int n_k, int d) {
     for (int i = 0; i < n_q; i++) {
         for (int j = 0; j < n_k; j++) {
             const float *qi = q + (size_t)i * q_stride, *kj = k + (size_t)j * k_stride;
@@ -119,8 +120,8 @@ void attn_scores__scalar(float *s, int s_stride, const float *q, int q_stride, i
     }
 }
 
-void attn_values__scalar(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v, int v_stride,
-                         int n_k, int d) {
+void attn_values__scalar(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v,
+                         int v_stride, int n_k, int d) {
     for (int i = 0; i < n_q; i++) {
         float *y = out + (size_t)i * out_stride;
         for (int c = 0; c < d; c++) y[c] = 0;

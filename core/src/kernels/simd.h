@@ -9,12 +9,12 @@
 /* For functions whose last arguments are constants that pick the code. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* Four times a constant, in a register before a loop begins. V8 makes a v128.const anew at each use, by three instructions; so
- * neither clang nor binaryen must know the number. */
-#define SPLAT_REGISTER(BITS)                                                                                           \
-    ({                                                                                                                 \
-        static const volatile uint32_t bits = (BITS);                                                                  \
-        wasm_u32x4_splat(bits);                                                                                        \
+/* Four times a constant, in a register before a loop begins. V8 makes a v128.const anew at each use, by three
+ * instructions; so neither clang nor binaryen must know the number. */
+#define SPLAT_REGISTER(BITS)                                                                                 \
+    ({                                                                                                       \
+        static const volatile uint32_t bits = (BITS);                                                        \
+        wasm_u32x4_splat(bits);                                                                              \
     })
 
 /* What f16 to f32 needs. */
@@ -31,9 +31,10 @@ INLINE struct f16_constants f16_constants(void) {
     return k;
 }
 
-/* Four f16 as f32. No infinity, no NaN. With m the value of the bits taken as f32 with an exponent 112 higher, a normal number
- * is m, and a subnormal, which has no leading 1, is 2 m - 2^-14: the smaller of the two in both cases. No step meets an f32
- * subnormal, which would be slow: whole matrices have only subnormal scales. */
+/* Four f16 as f32. No infinity, no NaN. With m the value of the bits taken as f32 with an exponent 112
+ * higher, a normal number is m, and a subnormal, which has no leading 1, is 2 m - 2^-14: the smaller of the
+ * two in both cases. No step meets an f32 subnormal, which would be slow: whole matrices have only subnormal
+ * scales. */
 INLINE v128_t f32x4_from_f16(const void *p, struct f16_constants k) {
     v128_t h = wasm_i32x4_load16x4(p);
     v128_t m = wasm_i32x4_add(wasm_v128_and(wasm_i32x4_shl(h, 13), k.magnitude), k.exponent);
@@ -41,8 +42,8 @@ INLINE v128_t f32x4_from_f16(const void *p, struct f16_constants k) {
     return wasm_v128_or(wasm_f32x4_pmin(m, subnormal), wasm_v128_and(h, k.sign));
 }
 
-/* The same in fewer steps where f16 subnormals are rare: they are f32 subnormals before the multiplication. mask and two_112 are
- * F16_MASK and F16_SCALE in registers. */
+/* The same in fewer steps where f16 subnormals are rare: they are f32 subnormals before the multiplication.
+ * mask and two_112 are F16_MASK and F16_SCALE in registers. */
 #define F16_MASK 0x8fffe000
 #define F16_SCALE ((112 + 127) << 23)
 INLINE v128_t f32x4_from_usual_f16(const void *p, v128_t mask, v128_t two_112) {
@@ -57,9 +58,12 @@ INLINE float sum_lanes_f32x4(v128_t x) {
 
 /* Lane i: (0 + 1) + (2 + 3) of x[i]. */
 INLINE v128_t sum_lanes_of_4(v128_t x0, v128_t x1, v128_t x2, v128_t x3) {
-    v128_t even = wasm_f32x4_add(wasm_i32x4_shuffle(x0, x1, 0, 2, 4, 6), wasm_i32x4_shuffle(x0, x1, 1, 3, 5, 7));
-    v128_t odd = wasm_f32x4_add(wasm_i32x4_shuffle(x2, x3, 0, 2, 4, 6), wasm_i32x4_shuffle(x2, x3, 1, 3, 5, 7));
-    return wasm_f32x4_add(wasm_i32x4_shuffle(even, odd, 0, 2, 4, 6), wasm_i32x4_shuffle(even, odd, 1, 3, 5, 7));
+    v128_t even =
+        wasm_f32x4_add(wasm_i32x4_shuffle(x0, x1, 0, 2, 4, 6), wasm_i32x4_shuffle(x0, x1, 1, 3, 5, 7));
+    v128_t odd =
+        wasm_f32x4_add(wasm_i32x4_shuffle(x2, x3, 0, 2, 4, 6), wasm_i32x4_shuffle(x2, x3, 1, 3, 5, 7));
+    return wasm_f32x4_add(wasm_i32x4_shuffle(even, odd, 0, 2, 4, 6),
+                          wasm_i32x4_shuffle(even, odd, 1, 3, 5, 7));
 }
 
 /* n = 1 .. 3 floats, the other lanes 0. */
@@ -88,7 +92,8 @@ INLINE v128_t exp_f32x4(v128_t x) {
     v128_t exponent = wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(n), wasm_i32x4_const_splat(127));
     y = wasm_f32x4_mul(y, wasm_i32x4_shl(exponent, 23));
     y = wasm_v128_andnot(y, wasm_f32x4_lt(x, wasm_f32x4_const_splat(EXP_MIN)));
-    return wasm_v128_bitselect(wasm_f32x4_const_splat(INFINITY), y, wasm_f32x4_gt(x, wasm_f32x4_const_splat(EXP_MAX)));
+    return wasm_v128_bitselect(wasm_f32x4_const_splat(INFINITY), y,
+                               wasm_f32x4_gt(x, wasm_f32x4_const_splat(EXP_MAX)));
 }
 
 #endif

@@ -28,17 +28,11 @@ static size_t row_bytes(const struct kv_layer *layer) {
     return (size_t)layer->shape.heads * (layer->k_bytes + layer->v_bytes);
 }
 
-static size_t block_bytes(const struct kv_layer *layer) {
-    return row_bytes(layer) * KV_BLOCK;
-}
+static size_t block_bytes(const struct kv_layer *layer) { return row_bytes(layer) * KV_BLOCK; }
 
-static size_t kv_bytes(int n_layer) {
-    return sizeof(struct kv) + (size_t)n_layer * sizeof(struct kv_layer);
-}
+static size_t kv_bytes(int n_layer) { return sizeof(struct kv) + (size_t)n_layer * sizeof(struct kv_layer); }
 
-static int blocks_of(int positions) {
-    return (positions + KV_BLOCK - 1) / KV_BLOCK;
-}
+static int blocks_of(int positions) { return (positions + KV_BLOCK - 1) / KV_BLOCK; }
 
 /* ---- blocks */
 
@@ -88,8 +82,9 @@ static size_t packed_bytes(hl_kv_type type, int n, int plain) {
 static hl_status layer_init(struct kv *kv, int l, const struct kv_shape *shape) {
     struct kv_layer *layer = &kv->layers[l];
     int width = shape->k_dim - shape->k_plain;
-    CHECK(kv->type != HL_KV_Q8_0 || (width % KV_Q8_GROUP == 0 && shape->v_dim % KV_Q8_GROUP == 0), HL_EUNSUPPORTED,
-          "cache: q8_0 keeps rows in groups of %d, layer %d has heads of %d and %d: use f16", KV_Q8_GROUP, l, width, shape->v_dim);
+    CHECK(kv->type != HL_KV_Q8_0 || (width % KV_Q8_GROUP == 0 && shape->v_dim % KV_Q8_GROUP == 0),
+          HL_EUNSUPPORTED, "cache: q8_0 keeps rows in groups of %d, layer %d has heads of %d and %d: use f16",
+          KV_Q8_GROUP, l, width, shape->v_dim);
     layer->shape = *shape;
     layer->k_bytes = packed_bytes(kv->type, shape->k_dim, shape->k_plain);
     layer->v_bytes = packed_bytes(kv->type, shape->v_dim, 0);
@@ -98,7 +93,8 @@ static hl_status layer_init(struct kv *kv, int l, const struct kv_shape *shape) 
     return HL_OK;
 }
 
-hl_status kv_new(struct kv **out, struct mem *mem, hl_kv_type type, int n_layer, const struct kv_shape *shapes, int n_ctx) {
+hl_status kv_new(struct kv **out, struct mem *mem, hl_kv_type type, int n_layer,
+                 const struct kv_shape *shapes, int n_ctx) {
     struct kv *kv = mem_alloc(mem, MEM_SCRATCH, kv_bytes(n_layer));
     CHECK(kv, HL_EMEMORY, "cache: no memory for %d layers", n_layer);
     kv->mem = mem;
@@ -120,7 +116,8 @@ void kv_free(struct kv *kv) {
     if (!kv) return;
     blocks_trim(kv, 0);
     for (int l = 0; l < kv->n_layer; l++)
-        mem_free(kv->mem, MEM_SCRATCH, kv->layers[l].blocks, (size_t)kv->n_table * sizeof *kv->layers[l].blocks);
+        mem_free(kv->mem, MEM_SCRATCH, kv->layers[l].blocks,
+                 (size_t)kv->n_table * sizeof *kv->layers[l].blocks);
     mem_free(kv->mem, MEM_SCRATCH, kv, kv_bytes(kv->n_layer));
 }
 
@@ -146,23 +143,19 @@ hl_status kv_fork(struct kv **out, const struct kv *kv) {
     return HL_OK;
 }
 
-int kv_length(const struct kv *kv) {
-    return kv->length;
-}
+int kv_length(const struct kv *kv) { return kv->length; }
 
-int kv_capacity(const struct kv *kv) {
-    return kv->n_ctx;
-}
+int kv_capacity(const struct kv *kv) { return kv->n_ctx; }
 
-hl_kv_type kv_type(const struct kv *kv) {
-    return kv->type;
-}
+hl_kv_type kv_type(const struct kv *kv) { return kv->type; }
 
 /* ---- growing and shrinking */
 
 static hl_status no_memory(const struct kv_layer *layer, int b) {
-    return status_set(HL_EMEMORY, "cache: no memory for positions %d to %d (%zu bytes a layer): use a smaller context or cache type",
-                      b * KV_BLOCK, b * KV_BLOCK + KV_BLOCK - 1, block_bytes(layer));
+    return status_set(
+        HL_EMEMORY,
+        "cache: no memory for positions %d to %d (%zu bytes a layer): use a smaller context or cache type",
+        b * KV_BLOCK, b * KV_BLOCK + KV_BLOCK - 1, block_bytes(layer));
 }
 
 /* A block that is going to be written must not be another cache's too. */
@@ -239,13 +232,9 @@ int kv_first_live(const struct kv *kv, int l) {
     return window > 0 && kv->length > window ? kv->length - window : 0;
 }
 
-static int max_int(int a, int b) {
-    return a > b ? a : b;
-}
+static int max_int(int a, int b) { return a > b ? a : b; }
 
-static int min_int(int a, int b) {
-    return a < b ? a : b;
-}
+static int min_int(int a, int b) { return a < b ? a : b; }
 
 static void layer_stats(const struct kv *kv, int l, struct hl_cache *out) {
     const struct kv_layer *layer = &kv->layers[l];
@@ -268,13 +257,15 @@ void kv_stats(const struct kv *kv, int l, struct hl_cache *out) {
 
 size_t kv_save_bytes(const struct kv *kv) {
     size_t n = 0;
-    for (int l = 0; l < kv->n_layer; l++) n += (size_t)(kv->length - kv_first_live(kv, l)) * row_bytes(&kv->layers[l]);
+    for (int l = 0; l < kv->n_layer; l++)
+        n += (size_t)(kv->length - kv_first_live(kv, l)) * row_bytes(&kv->layers[l]);
     return n;
 }
 
-/* Copies the live rows of one head, of `bytes` each, between `file` and the blocks; returns what follows in the file. */
-static uint8_t *copy_rows(const struct kv *kv, int l, int h, void *(*place)(const struct kv *, int, int, int), size_t bytes,
-                          uint8_t *file, bool to_file) {
+/* Copies the live rows of one head, of `bytes` each, between `file` and the blocks; returns what follows in
+ * the file. */
+static uint8_t *copy_rows(const struct kv *kv, int l, int h, void *(*place)(const struct kv *, int, int, int),
+                          size_t bytes, uint8_t *file, bool to_file) {
     for (int pos = kv_first_live(kv, l); pos < kv->length;) {
         int n = min_int(KV_BLOCK - pos % KV_BLOCK, kv->length - pos);
         void *rows = place(kv, l, h, pos);
@@ -296,9 +287,7 @@ static void copy_all(const struct kv *kv, uint8_t *file, bool to_file) {
     }
 }
 
-void kv_save(const struct kv *kv, uint8_t *out) {
-    copy_all(kv, out, true);
-}
+void kv_save(const struct kv *kv, uint8_t *out) { copy_all(kv, out, true); }
 
 hl_status kv_restore(struct kv *kv, const uint8_t *bytes, size_t n, int length) {
     assert(kv->length == 0);

@@ -1,5 +1,5 @@
-/* Blocks of 256 weights with scales of their own (K types), and 4-bit blocks with a table of values (IQ4, MXFP4).
- * Source of the layouts: ggml's quantization formats. */
+/* Blocks of 256 weights with scales of their own (K types), and 4-bit blocks with a table of values (IQ4,
+ * MXFP4). Source of the layouts: ggml's quantization formats. */
 #include "quant/k_blocks.h"
 
 #include <string.h>
@@ -42,7 +42,8 @@ void decode_q3_k(struct part *out, const uint8_t *b) {
         const uint8_t *q = qs + 32 * (p / 4);
         *out = (struct part){.d = f16_at(b + 108)};
         for (int h = 0; h < 2; h++) out->scale[h] = (int8_t)q3_k_scale(scales, 2 * p + h);
-        for (int i = 0; i < PART; i++) out->codes[i] = (int8_t)((q[i] >> 2 * (p % 4) & 3) - (b[i] >> p & 1 ? 0 : 4));
+        for (int i = 0; i < PART; i++)
+            out->codes[i] = (int8_t)((q[i] >> 2 * (p % 4) & 3) - (b[i] >> p & 1 ? 0 : 4));
     }
 }
 
@@ -57,7 +58,8 @@ static void k_scale_min(const uint8_t *s, int g, int *scale, int *min) {
     }
 }
 
-/* d, dmin, scales; then, for q5_k, fifth bits: bit p of byte i is that of code i of part p; then codes: two parts in 32 bytes. */
+/* d, dmin, scales; then, for q5_k, fifth bits: bit p of byte i is that of code i of part p; then codes: two
+ * parts in 32 bytes. */
 static void decode_q45_k(struct part *out, const uint8_t *b, const uint8_t *high, const uint8_t *qs) {
     for (int p = 0; p < N_PARTS; p++, out++) {
         int scale, min;
@@ -74,13 +76,9 @@ static void decode_q45_k(struct part *out, const uint8_t *b, const uint8_t *high
     }
 }
 
-void decode_q4_k(struct part *out, const uint8_t *b) {
-    decode_q45_k(out, b, NULL, b + 16);
-}
+void decode_q4_k(struct part *out, const uint8_t *b) { decode_q45_k(out, b, NULL, b + 16); }
 
-void decode_q5_k(struct part *out, const uint8_t *b) {
-    decode_q45_k(out, b, b + 16, b + 48);
-}
+void decode_q5_k(struct part *out, const uint8_t *b) { decode_q45_k(out, b, b + 16, b + 48); }
 
 /* Low nibbles (parts p and p + 2 of a half share 32 bytes), two high bits, i8 scales of 16 codes each, d. */
 void decode_q6_k(struct part *out, const uint8_t *b) {
@@ -133,7 +131,8 @@ void parts_to_f32(float *dst, const uint8_t *src, size_t n, decode_fn *decode, i
         decode(parts, src);
         for (const struct part *p = parts; p < parts + n_weights / PART; p++) {
             for (int i = 0; i < PART; i++)
-                *dst++ = p->d * (float)p->scale[i / 16] * (float)p->codes[i] - p->dmin * (float)p->min[i / 16];
+                *dst++ =
+                    p->d * (float)p->scale[i / 16] * (float)p->codes[i] - p->dmin * (float)p->min[i / 16];
         }
     }
 }

@@ -9,7 +9,9 @@ enum { MAX_PARTS = 8 };
 
 /* The code that stands for a decoded one. */
 static int panel_code(enum panel_type t, int8_t decoded) {
-    const int8_t *values = t == PANEL_IQ4_NL || t == PANEL_IQ4_XS ? iq4_values : t == PANEL_MXFP4 ? mxfp4_values : NULL;
+    const int8_t *values = t == PANEL_IQ4_NL || t == PANEL_IQ4_XS ? iq4_values
+                           : t == PANEL_MXFP4                     ? mxfp4_values
+                                                                  : NULL;
     if (!values) return decoded + panel_code_offset(t);
     int code = 0;
     while (values[code] != decoded) code++;
@@ -50,8 +52,8 @@ static bool put_super(uint8_t *super, enum panel_type t, int r, const struct par
     return (!panel_has_m(t) || put_f16(super + 8 + 2 * r, -part->dmin)) && finite;
 }
 
-bool panel_pack_parts(void *dst, enum panel_type t, decode_fn *decode, int n_weights, int n_bytes, const void *src, size_t row_bytes,
-                      int n_in, int row0, int n_rows) {
+bool panel_pack_parts(void *dst, enum panel_type t, decode_fn *decode, int n_weights, int n_bytes,
+                      const void *src, size_t row_bytes, int n_in, int row0, int n_rows) {
     size_t bytes = panel_bytes(t, n_in);
     uint8_t *panel = (uint8_t *)dst + bytes * (size_t)(row0 / PANEL_ROWS);
     int n_parts = n_weights / PART;

@@ -20,7 +20,8 @@ size_t panel_matrix_bytes(enum panel_type t, int n_in, int n_out) {
     return panel_bytes(t, n_in) * (((size_t)n_out + PANEL_ROWS - 1) / PANEL_ROWS);
 }
 
-/* The parts of a file's block: scale, offset, fifth bits (bit i of column i), codes. m and high are 0 where there are none. */
+/* The parts of a file's block: scale, offset, fifth bits (bit i of column i), codes. m and high are 0 where
+ * there are none. */
 struct block_parts {
     uint16_t d, m;
     uint32_t high;
@@ -47,9 +48,7 @@ static size_t file_block_bytes(enum panel_type t) {
     return (size_t)panel_block_bytes(t) / PANEL_ROWS; /* packing moves bytes, it adds none */
 }
 
-static bool is_finite_f16(uint16_t h) {
-    return (h & 0x7c00) != 0x7c00;
-}
+static bool is_finite_f16(uint16_t h) { return (h & 0x7c00) != 0x7c00; }
 
 /* Bits i, i + 4, i + 8, ... i + 28 of x side by side. */
 static uint8_t every_fourth_bit(uint32_t x, int i) {
@@ -115,7 +114,8 @@ static bool pack_float_row(uint8_t *panel, enum panel_type t, int r, const uint8
     return finite;
 }
 
-bool panel_pack(void *dst, enum panel_type t, const void *src, size_t row_bytes, int n_in, int row0, int n_rows) {
+bool panel_pack(void *dst, enum panel_type t, const void *src, size_t row_bytes, int n_in, int row0,
+                int n_rows) {
     assert(row0 % PANEL_ROWS == 0 && n_rows > 0);
     size_t bytes = panel_bytes(t, n_in);
     uint8_t *panel = (uint8_t *)dst + bytes * (size_t)(row0 / PANEL_ROWS);
@@ -124,7 +124,8 @@ bool panel_pack(void *dst, enum panel_type t, const void *src, size_t row_bytes,
         if (n_rows - row < PANEL_ROWS) memset(panel, 0, bytes);
         for (int r = 0; r < PANEL_ROWS && row + r < n_rows; r++) {
             const uint8_t *from = (const uint8_t *)src + (size_t)(row + r) * row_bytes;
-            bool ok = panel_is_float(t) ? pack_float_row(panel, t, r, from, n_in) : pack_row(panel, t, r, from, n_in / PANEL_BLOCK);
+            bool ok = panel_is_float(t) ? pack_float_row(panel, t, r, from, n_in)
+                                        : pack_row(panel, t, r, from, n_in / PANEL_BLOCK);
             finite = finite && ok;
         }
     }
@@ -160,7 +161,8 @@ void panel_block_scales(float *d, float *m, enum panel_type t, const unsigned ch
         if (panel_has_m(t)) m[0] = block_f16(block + panel_m_at(t) + 2 * r);
         return;
     }
-    const unsigned char *super = panel_block_at(t, panel, b / SUPER_BLOCKS * SUPER_BLOCKS) - panel_super_bytes(t);
+    const unsigned char *super =
+        panel_block_at(t, panel, b / SUPER_BLOCKS * SUPER_BLOCKS) - panel_super_bytes(t);
     for (int g = 0; g < panel_groups(t); g++) {
         const int8_t *factor = (const int8_t *)block + PANEL_ROWS * g + r;
         d[g] = block_f16(super + 2 * r) * (float)factor[0];

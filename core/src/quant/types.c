@@ -66,9 +66,9 @@ static void q8_0_to_f32(float *dst, const void *src, size_t n) {
 }
 
 /* Types whose blocks are decoded into parts. */
-#define PARTS_TO_F32(NAME, N_WEIGHTS, N_BYTES)                                                                        \
-    static void NAME##_to_f32(float *dst, const void *src, size_t n) {                                                \
-        parts_to_f32(dst, src, n, decode_##NAME, N_WEIGHTS, N_BYTES);                                                 \
+#define PARTS_TO_F32(NAME, N_WEIGHTS, N_BYTES)                                                               \
+    static void NAME##_to_f32(float *dst, const void *src, size_t n) {                                       \
+        parts_to_f32(dst, src, n, decode_##NAME, N_WEIGHTS, N_BYTES);                                        \
     }
 PARTS_TO_F32(q2_k, 256, 84)
 PARTS_TO_F32(q3_k, 256, 110)

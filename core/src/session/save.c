@@ -1,4 +1,5 @@
-/* A saved context: header, token ids [length], live cache rows, and a checksum over all of it. Little-endian, as memory is. */
+/* A saved context: header, token ids [length], live cache rows, and a checksum over all of it. Little-endian,
+ * as memory is. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -9,7 +10,7 @@ struct saved_header {
     uint32_t version, type;
     uint64_t model; /* identity of the file that the weights came from */
     uint32_t build, length;
-    uint64_t rows;  /* bytes of cache rows */
+    uint64_t rows; /* bytes of cache rows */
 };
 
 static const char magic[8] = "HLCTX\r\n";
@@ -44,25 +45,32 @@ void session_save(const struct session *s, const char *build_id, uint8_t *out) {
 }
 
 /* Everything that can be known before memory is taken. */
-static hl_status check(const struct session *s, const char *build_id, const struct saved_header *h, const uint8_t *bytes, size_t n) {
+static hl_status check(const struct session *s, const char *build_id, const struct saved_header *h,
+                       const uint8_t *bytes, size_t n) {
     struct saved_header own = header_of(s, build_id);
     uint64_t sum;
-    CHECK(memcmp(h->magic, magic, sizeof magic) == 0, HL_EFORMAT, "restore: these bytes are not a saved context");
-    CHECK(h->version == VERSION, HL_EUNSUPPORTED, "restore: saved by version %u of the format, this build reads %d", h->version, VERSION);
+    CHECK(memcmp(h->magic, magic, sizeof magic) == 0, HL_EFORMAT,
+          "restore: these bytes are not a saved context");
+    CHECK(h->version == VERSION, HL_EUNSUPPORTED,
+          "restore: saved by version %u of the format, this build reads %d", h->version, VERSION);
     CHECK(h->build == own.build, HL_EUNSUPPORTED, "restore: saved by another build: feed the tokens again");
     CHECK(h->model == own.model, HL_EUNSUPPORTED, "restore: saved with another model");
-    CHECK(h->type == own.type, HL_EUNSUPPORTED, "restore: saved with cache type %u, this session has %u", h->type, own.type);
-    CHECK(h->length < n && h->rows < n && saved_bytes(h) == n, HL_EFORMAT, "restore: %zu bytes, the header speaks of another number: "
-          "the file is damaged", n);
+    CHECK(h->type == own.type, HL_EUNSUPPORTED, "restore: saved with cache type %u, this session has %u",
+          h->type, own.type);
+    CHECK(h->length < n && h->rows < n && saved_bytes(h) == n, HL_EFORMAT,
+          "restore: %zu bytes, the header speaks of another number: "
+          "the file is damaged",
+          n);
     memcpy(&sum, bytes + n - sizeof sum, sizeof sum);
-    CHECK(sum == hash_bytes(HASH_START, bytes, n - sizeof sum), HL_EFORMAT, "restore: the checksum differs: the file is damaged");
-    CHECK((int)h->length <= kv_capacity(s->kv), HL_EFULL, "restore: %u positions do not fit a context of %d", h->length,
-          kv_capacity(s->kv));
+    CHECK(sum == hash_bytes(HASH_START, bytes, n - sizeof sum), HL_EFORMAT,
+          "restore: the checksum differs: the file is damaged");
+    CHECK((int)h->length <= kv_capacity(s->kv), HL_EFULL, "restore: %u positions do not fit a context of %d",
+          h->length, kv_capacity(s->kv));
     for (uint32_t i = 0; i < h->length; i++) {
         int32_t id;
         memcpy(&id, bytes + sizeof *h + i * sizeof id, sizeof id);
-        CHECK(id >= 0 && id < s->m->hp.n_vocab, HL_EFORMAT, "restore: token %u is %d, the vocabulary has 0 to %d", i, (int)id,
-              s->m->hp.n_vocab - 1);
+        CHECK(id >= 0 && id < s->m->hp.n_vocab, HL_EFORMAT,
+              "restore: token %u is %d, the vocabulary has 0 to %d", i, (int)id, s->m->hp.n_vocab - 1);
     }
     return HL_OK;
 }
@@ -70,7 +78,8 @@ static hl_status check(const struct session *s, const char *build_id, const stru
 hl_status session_restore(struct session *s, const char *build_id, const uint8_t *bytes, size_t n) {
     struct saved_header h;
     struct kv *kv = NULL;
-    CHECK(n >= sizeof h + sizeof(uint64_t), HL_EFORMAT, "restore: %zu bytes are too few for a saved context", n);
+    CHECK(n >= sizeof h + sizeof(uint64_t), HL_EFORMAT, "restore: %zu bytes are too few for a saved context",
+          n);
     memcpy(&h, bytes, sizeof h);
     TRY(check(s, build_id, &h, bytes, n));
     TRY(session_kv_new(s, &kv, kv_capacity(s->kv), kv_type(s->kv)));

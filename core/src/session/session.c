@@ -4,13 +4,9 @@
 
 #include "session/state.h"
 
-static size_t logits_bytes(const struct model *m) {
-    return (size_t)m->hp.n_vocab * sizeof(float);
-}
+static size_t logits_bytes(const struct model *m) { return (size_t)m->hp.n_vocab * sizeof(float); }
 
-static size_t tokens_bytes(const struct kv *kv) {
-    return (size_t)kv_capacity(kv) * sizeof(int32_t);
-}
+static size_t tokens_bytes(const struct kv *kv) { return (size_t)kv_capacity(kv) * sizeof(int32_t); }
 
 hl_status session_kv_new(const struct session *s, struct kv **out, int n_ctx, hl_kv_type type) {
     const struct model *m = s->m;
@@ -24,7 +20,8 @@ hl_status session_kv_new(const struct session *s, struct kv **out, int n_ctx, hl
 }
 
 /* A session around a cache, which becomes its own (and is freed on failure). */
-static hl_status session_around(struct session **out, const struct model *m, struct decoder *d, struct kv *kv) {
+static hl_status session_around(struct session **out, const struct model *m, struct decoder *d,
+                                struct kv *kv) {
     struct session *s = mem_alloc(m->mem, MEM_SCRATCH, sizeof *s);
     if (!s) {
         kv_free(kv);
@@ -35,16 +32,20 @@ static hl_status session_around(struct session **out, const struct model *m, str
     s->tokens = mem_alloc(m->mem, MEM_SCRATCH, tokens_bytes(kv));
     hl_status status = taps_init(&s->taps, m->mem, m->hp.n_layer);
     if (status == HL_OK && (!s->logits || !s->tokens))
-        status = status_set(HL_EMEMORY, "session: no memory for %d positions and %d logits", kv_capacity(kv), m->hp.n_vocab);
+        status = status_set(HL_EMEMORY, "session: no memory for %d positions and %d logits", kv_capacity(kv),
+                            m->hp.n_vocab);
     if (status != HL_OK) session_free(s);
     else *out = s;
     return status;
 }
 
-hl_status session_new(struct session **out, const struct model *m, struct decoder *d, int n_ctx, hl_kv_type type) {
+hl_status session_new(struct session **out, const struct model *m, struct decoder *d, int n_ctx,
+                      hl_kv_type type) {
     struct kv *kv = NULL;
-    CHECK(n_ctx >= 1 && n_ctx <= 1 << 24, HL_EARGUMENT, "session: a context of %d positions: give 1 to %d", n_ctx, 1 << 24);
-    CHECK(type >= HL_KV_F32 && type <= HL_KV_Q8_0, HL_EARGUMENT, "session: there is no cache type %d", (int)type);
+    CHECK(n_ctx >= 1 && n_ctx <= 1 << 24, HL_EARGUMENT, "session: a context of %d positions: give 1 to %d",
+          n_ctx, 1 << 24);
+    CHECK(type >= HL_KV_F32 && type <= HL_KV_Q8_0, HL_EARGUMENT, "session: there is no cache type %d",
+          (int)type);
     TRY(decoder_reserve(d, n_ctx));
     TRY(session_kv_new(&(struct session){.m = m}, &kv, n_ctx, type));
     return session_around(out, m, d, kv);
@@ -81,8 +82,8 @@ static hl_status feed_chunk(struct session *s, const int32_t *tokens, int n, boo
     return HL_OK;
 }
 
-/* A fork keeps what was there before: a failure in the middle leaves the session as it was, also where windows have given blocks
- * back. */
+/* A fork keeps what was there before: a failure in the middle leaves the session as it was, also where
+ * windows have given blocks back. */
 static hl_status feed_chunks(struct session *s, const int32_t *tokens, int n) {
     struct kv *before = NULL;
     if (n > HL_CHUNK) TRY(kv_fork(&before, s->kv));
@@ -105,26 +106,21 @@ static hl_status feed_chunks(struct session *s, const int32_t *tokens, int n) {
 hl_status session_feed(struct session *s, const int32_t *tokens, int n) {
     int start = kv_length(s->kv), room = kv_capacity(s->kv) - start;
     CHECK(n >= 1, HL_EARGUMENT, "feed: %d tokens: give one at least", n);
-    CHECK(n <= room, HL_EFULL, "feed: %d tokens do not fit: %d of %d positions are used", n, start, kv_capacity(s->kv));
+    CHECK(n <= room, HL_EFULL, "feed: %d tokens do not fit: %d of %d positions are used", n, start,
+          kv_capacity(s->kv));
     for (int i = 0; i < n; i++)
-        CHECK(tokens[i] >= 0 && tokens[i] < s->m->hp.n_vocab, HL_EARGUMENT, "feed: token %d is %d, the vocabulary has 0 to %d", i,
-              (int)tokens[i], s->m->hp.n_vocab - 1);
+        CHECK(tokens[i] >= 0 && tokens[i] < s->m->hp.n_vocab, HL_EARGUMENT,
+              "feed: token %d is %d, the vocabulary has 0 to %d", i, (int)tokens[i], s->m->hp.n_vocab - 1);
     TRY(feed_chunks(s, tokens, n));
     s->has_logits = true;
     return HL_OK;
 }
 
-const float *session_logits(const struct session *s) {
-    return s->has_logits ? s->logits : NULL;
-}
+const float *session_logits(const struct session *s) { return s->has_logits ? s->logits : NULL; }
 
-const int32_t *session_tokens(const struct session *s) {
-    return s->tokens;
-}
+const int32_t *session_tokens(const struct session *s) { return s->tokens; }
 
-int session_length(const struct session *s) {
-    return kv_length(s->kv);
-}
+int session_length(const struct session *s) { return kv_length(s->kv); }
 
 int session_keeps(const struct session *s, int n) {
     int length = kv_length(s->kv);
@@ -135,24 +131,25 @@ hl_status session_rewind(struct session *s, int n) {
     int length = kv_length(s->kv);
     CHECK(n >= 0 && n <= length, HL_EARGUMENT, "rewind: to %d, the context has %d positions", n, length);
     if (n == length) return HL_OK;
-    CHECK(kv_keeps(s->kv, n) == n, HL_ESTATE, "rewind: to %d, sliding windows have given back what it sees: rewind to 0 and feed again", n);
+    CHECK(kv_keeps(s->kv, n) == n, HL_ESTATE,
+          "rewind: to %d, sliding windows have given back what it sees: rewind to 0 and feed again", n);
     kv_rewind(s->kv, n);
     s->has_logits = false;
     return HL_OK;
 }
 
 hl_status session_set_mla(struct session *s, hl_mla mode) {
-    CHECK(mode >= HL_MLA_AUTO && mode <= HL_MLA_EXPANDED, HL_EARGUMENT, "session: there is no way %d to evaluate MLA", (int)mode);
+    CHECK(mode >= HL_MLA_AUTO && mode <= HL_MLA_EXPANDED, HL_EARGUMENT,
+          "session: there is no way %d to evaluate MLA", (int)mode);
     s->mla = mode;
     return HL_OK;
 }
 
 hl_status session_cache(const struct session *s, int layer, struct hl_cache *out) {
-    CHECK(layer >= -1 && layer < s->m->hp.n_layer, HL_EARGUMENT, "cache: layer %d, the model has 0 to %d", layer, s->m->hp.n_layer - 1);
+    CHECK(layer >= -1 && layer < s->m->hp.n_layer, HL_EARGUMENT, "cache: layer %d, the model has 0 to %d",
+          layer, s->m->hp.n_layer - 1);
     kv_stats(s->kv, layer, out);
     return HL_OK;
 }
 
-struct taps *session_taps(struct session *s) {
-    return &s->taps;
-}
+struct taps *session_taps(struct session *s) { return &s->taps; }

@@ -7,7 +7,8 @@
 struct session;
 
 /* As hl_session_*, hl_feed, hl_logits, hl_tap_*. */
-hl_status session_new(struct session **out, const struct model *m, struct decoder *d, int n_ctx, hl_kv_type type);
+hl_status session_new(struct session **out, const struct model *m, struct decoder *d, int n_ctx,
+                      hl_kv_type type);
 hl_status session_fork(struct session **out, const struct session *s);
 void session_free(struct session *s);
 hl_status session_feed(struct session *s, const int32_t *tokens, int n);

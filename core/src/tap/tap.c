@@ -3,9 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-static size_t table_bytes(int n_layer) {
-    return (size_t)HL_TAPS * (size_t)n_layer * sizeof(struct tap);
-}
+static size_t table_bytes(int n_layer) { return (size_t)HL_TAPS * (size_t)n_layer * sizeof(struct tap); }
 
 hl_status taps_init(struct taps *t, struct mem *mem, int n_layer) {
     *t = (struct taps){.mem = mem, .n_layer = n_layer};
@@ -28,7 +26,8 @@ void taps_free(struct taps *t) {
 
 static hl_status check(const struct taps *t, hl_tap name, int layer) {
     CHECK((int)name >= 0 && name < HL_TAPS, HL_EARGUMENT, "tap: there is no tap %d", (int)name);
-    CHECK(layer >= 0 && layer < t->n_layer, HL_EARGUMENT, "tap: layer %d, the model has layers 0 to %d", layer, t->n_layer - 1);
+    CHECK(layer >= 0 && layer < t->n_layer, HL_EARGUMENT, "tap: layer %d, the model has layers 0 to %d",
+          layer, t->n_layer - 1);
     return HL_OK;
 }
 
@@ -62,7 +61,8 @@ hl_status taps_prepare(struct taps *t, hl_tap name, int heads, int rows, int col
             size_t capacity = n + n / 2; /* attention maps grow with every token */
             tap_clear(t, tap);
             tap->data = mem_alloc(t->mem, MEM_SCRATCH, mem_size(capacity, sizeof(float)));
-            CHECK(tap->data, HL_EMEMORY, "tap: no memory for %d x %d x %d values of layer %d: watch fewer layers", heads, rows,
+            CHECK(tap->data, HL_EMEMORY,
+                  "tap: no memory for %d x %d x %d values of layer %d: watch fewer layers", heads, rows,
                   columns, layer);
             tap->capacity = capacity;
         }

@@ -36,10 +36,12 @@ static inline bool tap_on(const struct taps *t, hl_tap name, int layer) {
     return t->n_on > 0 && tap_at(t, name, layer)->on;
 }
 
-/* Makes room for [heads][rows][columns] in every layer where the tap is on and forgets what it held. HL_EMEMORY. */
+/* Makes room for [heads][rows][columns] in every layer where the tap is on and forgets what it held.
+ * HL_EMEMORY. */
 hl_status taps_prepare(struct taps *t, hl_tap name, int heads, int rows, int columns);
 
-/* Copies rows of `columns` floats, `stride` floats apart, into a tap prepared for them; does nothing when it is off. */
+/* Copies rows of `columns` floats, `stride` floats apart, into a tap prepared for them; does nothing when it
+ * is off. */
 void tap_rows(const struct taps *t, hl_tap name, int layer, const float *src, size_t stride);
 
 #endif

@@ -22,8 +22,16 @@ struct tokenizer {
 
 /* Markers that end a turn or a text where the file does not name them; only control tokens count. */
 static const char *const end_markers[] = {
-    "<|im_end|>",    "<|eot_id|>",      "<|eom_id|>", "<end_of_turn>", "<|end|>",
-    "<|endoftext|>", "<|end_of_text|>", "<EOT>",      "</s>",          "<eos>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<end_of_turn>",
+    "<|end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<EOT>",
+    "</s>",
+    "<eos>",
     "<｜end▁of▁sentence｜>", /* DeepSeek: fullwidth bars, U+2581 for spaces */
 };
 

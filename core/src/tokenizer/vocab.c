@@ -83,7 +83,8 @@ static hl_status load_types(struct vocab *v, const struct gguf *g) {
     }
     for (int i = 0; i < v->n; i++) {
         double number = at >= 0 ? gguf_number(g, at, i) : (double)TOKEN_NORMAL;
-        CHECK(number >= 0 && number <= 255, HL_EFORMAT, "tokenizer: the type of token %d is no small number", i);
+        CHECK(number >= 0 && number <= 255, HL_EFORMAT, "tokenizer: the type of token %d is no small number",
+              i);
         int type = (int)number;
         v->types[i] = (uint8_t)(type >= TOKEN_NORMAL && type <= TOKEN_BYTE ? type : TOKEN_NORMAL);
     }
