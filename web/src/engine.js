@@ -32,7 +32,7 @@ function startWorker() {
       hold: (busy) => (busy ? worker.ref() : worker.unref()),
     };
   }
-  const worker = new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'headlight' });
+  const worker = new Worker(new URL('./page-worker.js', import.meta.url), { type: 'module', name: 'headlight' });
   return {
     worker,
     post: (message, transfer) => worker.postMessage(message, transfer ?? []),

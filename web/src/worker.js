@@ -263,8 +263,8 @@ async function serve(id, method, args) {
   }
 }
 
-/** @param {any} message */
-function receive(message) {
+/** @param {any} message from the page */
+export function receive(message) {
   const request = requests.get(message.id);
   if (message.method) void serve(message.id, message.method, message.args);
   else if (message.abort) request?.abort();
@@ -274,4 +274,3 @@ function receive(message) {
 }
 
 if (isNode) nodeModule('worker_threads').parentPort?.on('message', receive);
-else globalThis.onmessage = (/** @type {MessageEvent} */ event) => receive(event.data);
