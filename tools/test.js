@@ -17,7 +17,7 @@ function testFiles(folder) {
 /** @param {string} target */
 const make = (target) => ['make', '--no-print-directory', '-j2', target];
 
-// One file after the other: each may use both cores. A test that hangs ends after a quarter of an hour.
+// One file after the other: each may use both cores. A file that hangs ends after a quarter of an hour. A test that hangs ends after a quarter of an hour.
 const nodeTests = ['node', '--test', '--test-concurrency=1', '--test-timeout=900000', '--test-reporter=spec'];
 
 /** @typedef {{ name: string, command: string[], files?: string[], needsBuild?: boolean }} Step */
