@@ -159,6 +159,10 @@ $(B)/fuzz/bin/%: $(B)/fuzz/tests/fuzz/%.o $(B)/fuzz/libheadlight.a
 
 # ---- everything ----
 
+# Said before the longest step of a first run.
+BUILD_WASM = [ -e web/dist/headlight-single.wasm ] || echo 'building the engine in three variants (3 minutes on two cores)'; \
+    $(MAKE) --no-print-directory -j2 wasm
+
 .PHONY: test demo chat bench format clean dist
 test: ## all tests: C (native, wasm x 3), fuzz, Node, browsers, types, formatting
 	@tools/setup all
@@ -166,23 +170,23 @@ test: ## all tests: C (native, wasm x 3), fuzz, Node, browsers, types, formattin
 
 demo: ## the page, at the address that is printed
 	@tools/setup base
-	@$(MAKE) --no-print-directory -j2 wasm
+	@$(BUILD_WASM)
 	@cd demo && ../$(BIN)/vite
 
 chat: ## a chat with SmolLM2 in the terminal
 	@tools/setup base
-	@$(MAKE) --no-print-directory -j2 wasm
+	@$(BUILD_WASM)
 	@node web/bin/headlight.js chat $(MODEL)
 
 bench: ## speed, side by side with other engines; QUICK=1 for 3 minutes of it, ONLY="busy watch", BIG=1
 	@tools/setup base
 	@tools/setup browsers
-	@$(MAKE) --no-print-directory -j2 wasm
+	@$(BUILD_WASM)
 	@node tests/bench/run.js $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(BIG),--big)
 
 dist: ## the npm package and the page's static folder
 	@tools/setup base
-	@$(MAKE) --no-print-directory -j2 wasm
+	@$(BUILD_WASM)
 	@node tools/types.js
 	@cd demo && ../$(BIN)/vite build
 	@mkdir -p $(B)/dist && npm pack --workspace web --pack-destination $(B)/dist

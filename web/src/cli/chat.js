@@ -47,10 +47,11 @@ export async function chatCommand(argv) {
     onProgress: progressBar(),
   });
   for (const warning of model.info.warnings) process.stderr.write(`${warning}\n`);
+  // As on the page: small models wander at the package's defaults.
   const sampling = {
-    temperature: options.temperature,
+    temperature: options.temperature ?? 0.2,
     topK: options['top-k'],
-    topP: options['top-p'],
+    topP: options['top-p'] ?? 0.9,
     minP: options['min-p'],
     seed: options.seed,
     maxTokens: options['max-tokens'],

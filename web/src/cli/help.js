@@ -3,7 +3,8 @@ const TOPICS = {
   chat: `headlight chat MODEL [--prompt TEXT] [--system TEXT] [--temperature X] [--top-k N] [--top-p X] [--min-p X]
                [--seed N] [--max-tokens N] [--ctx N] [--kv f32|f16|q8_0] [--precision fast|high] [--threads N]
                [--template FILE]
-    Answers --prompt, or chats in the terminal: Ctrl-C stops an answer, /help lists commands.`,
+    Answers --prompt, or chats in the terminal: Ctrl-C stops an answer, /help lists commands. Defaults: temperature
+    0.2, top-p 0.9, as on the page.`,
   eval: `headlight eval MODEL --json [--kv f32|f16|q8_0] [--precision fast|high] [--variant relaxed|simd|single]
                [--threads N] [--ctx N] [--chunk N] [--mla auto|absorbed|expanded]
     JSON lines. In: "tokens" (ids) or "text"; "positions": "last" (default) or "all"; and any of "logits": true,
