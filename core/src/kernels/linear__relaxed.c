@@ -46,10 +46,9 @@ INLINE v128_t dot8(const v128_t *w, const int8_t *a, enum panel_type type) {
     return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(sum), wasm_i32x4_extadd_pairwise_i16x8(more));
 }
 
-INLINE struct sums dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
-    v128_t sum = dot8(w, a->codes8 + block * PANEL_BLOCK, type);
-    if (a->wide[block])
-        sum = wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot8(w, a->low8 + block * PANEL_BLOCK, type));
+INLINE struct sums dot(const v128_t *w, const struct cursor *x, enum panel_type type) {
+    v128_t sum = dot8(w, x->codes8, type);
+    if (*x->wide) sum = wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot8(w, x->low8, type));
     return (struct sums){sum, sum};
 }
 

@@ -85,8 +85,8 @@ INLINE v128_t dot8(const v128_t *w, const int16_t *a) {
     return wasm_i32x4_add(wasm_i32x4_add(sum, PRODUCTS(2)), PRODUCTS(3));
 }
 
-INLINE struct sums dot(const v128_t *w, const struct act *a, size_t block, enum panel_type type) {
-    const int16_t *x = a->codes16 + block * PANEL_BLOCK;
+INLINE struct sums dot(const v128_t *w, const struct cursor *at, enum panel_type type) {
+    const int16_t *x = at->codes16;
     v128_t low = wasm_i32x4_add(dot8(w, x), dot8(w + 4, x + 8));
     if (panel_groups(type) == 2)
         return (struct sums){low, wasm_i32x4_add(dot8(w + 8, x + 16), dot8(w + 12, x + 24))};

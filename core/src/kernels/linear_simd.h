@@ -59,43 +59,70 @@ INLINE struct scales load_scales(const unsigned char *block, struct scales super
     return s;
 }
 
+/* Where a block of activations has its parts. Pointers of their own stay in registers; what a kernel does not read costs nothing. */
+struct cursor {
+    const int8_t *codes8, *low8;
+    const uint8_t *wide;
+    const int16_t *codes16;
+    const float *d, *s, *s2;
+    const int32_t *sum8;
+};
+
+/* Block number `at`. */
+INLINE struct cursor cursor_at(const struct act *a, size_t at) {
+    size_t column = at * PANEL_BLOCK;
+    return (struct cursor){a->codes8 + column, a->low8 + column, a->wide + at, a->codes16 + column,
+                           a->d + at,          a->s + at,        a->s2 + 2 * at, a->sum8 + at};
+}
+
+INLINE void cursor_move(struct cursor *x, int n_blocks) {
+    x->codes8 += n_blocks * PANEL_BLOCK;
+    x->low8 += n_blocks * PANEL_BLOCK;
+    x->wide += n_blocks;
+    x->codes16 += n_blocks * PANEL_BLOCK;
+    x->d += n_blocks;
+    x->s += n_blocks;
+    x->s2 += 2 * n_blocks;
+    x->sum8 += n_blocks;
+}
+
 INLINE v128_t add_product(v128_t acc, v128_t a, v128_t b) {
     return wasm_f32x4_add(acc, wasm_f32x4_mul(a, b));
 }
 
 /* acc + (dw * d) * sums + m * s of a block with two halves. */
-INLINE v128_t add_halves(v128_t acc, struct sums sum, struct scales w, const float *d, const float *s2, enum panel_type type) {
-    v128_t scale = wasm_v128_load32_splat(d);
+INLINE v128_t add_halves(v128_t acc, struct sums sum, struct scales w, const struct cursor *x, enum panel_type type) {
+    v128_t scale = wasm_v128_load32_splat(x->d);
     acc = add_product(acc, wasm_f32x4_mul(w.d, scale), wasm_f32x4_convert_i32x4(sum.low));
     acc = add_product(acc, wasm_f32x4_mul(w.d2, scale), wasm_f32x4_convert_i32x4(sum.high));
     if (!panel_has_m(type)) return acc;
-    return add_product(add_product(acc, w.m, wasm_v128_load32_splat(s2)), w.m2, wasm_v128_load32_splat(s2 + 1));
+    return add_product(add_product(acc, w.m, wasm_v128_load32_splat(x->s2)), w.m2, wasm_v128_load32_splat(x->s2 + 1));
 }
 
-/* acc + (dw * d) * (sum - offset * a's sum) [+ m * s]; d, s, s2, sum8 point at the block of the activations. */
-INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const float *d, const float *s, const float *s2,
-                        const int32_t *sum8, enum panel_type type) {
-    if (panel_groups(type) == 2) return add_halves(acc, sums, w, d, s2, type);
+/* acc + (dw * d) * (sum - offset * a's sum) [+ m * s] */
+INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const struct cursor *x, enum panel_type type) {
+    if (panel_groups(type) == 2) return add_halves(acc, sums, w, x, type);
     v128_t sum = sums.low;
     if (type == PANEL_Q4_0 || type == PANEL_Q5_0) { /* the codes of the others were signed when they were unpacked */
-        v128_t offset = wasm_v128_load32_splat(sum8);
+        v128_t offset = wasm_v128_load32_splat(x->sum8);
         sum = wasm_i32x4_sub(sum, offset);
         if (type == PANEL_Q5_0) sum = wasm_i32x4_sub(sum, offset);
     }
-    acc = add_product(acc, wasm_f32x4_mul(w.d, wasm_v128_load32_splat(d)), wasm_f32x4_convert_i32x4(sum));
-    return panel_has_m(type) ? add_product(acc, w.m, wasm_v128_load32_splat(s)) : acc;
+    acc = add_product(acc, wasm_f32x4_mul(w.d, wasm_v128_load32_splat(x->d)), wasm_f32x4_convert_i32x4(sum));
+    return panel_has_m(type) ? add_product(acc, w.m, wasm_v128_load32_splat(x->s)) : acc;
 }
+
+/* Loops over columns stay loops: the weights of a block fill the registers, and unrolled they would be spilled. */
+#define NO_UNROLL _Pragma("clang loop unroll(disable)")
 
 /* Defines linear_NAME for panels of codes, given
  *     UNPACK(v128_t w[N], block, TYPE, k)     the weights of a block
- *     DOT(w, a, at, TYPE)                     sums of the products with block number `at` of the activations
+ *     DOT(w, x, TYPE)                         sums of the products with the block of activations at cursor x
  * The loops are functions of their own, which get pointers only: binaryen 120 fails when it evaluates a relaxed dot of constants. */
 #define LINEAR_CODES(NAME, TYPE, N, UNPACK, DOT, K)                                                                    \
-    static __attribute__((noinline)) void gemv_##NAME(float *y, const unsigned char *block, const struct act *a, int col) { \
+    static __attribute__((noinline)) void gemv_##NAME(float *y, const unsigned char *block, const struct act *a, int col) {\
         int n_blocks = a->n_in / PANEL_BLOCK;                                                                          \
-        size_t at = (size_t)col * n_blocks;                                                                            \
-        const float *d = a->d + at, *s = a->s + at, *s2 = a->s2 + 2 * at;                                              \
-        const int32_t *sum8 = a->sum8 + at;                                                                            \
+        struct cursor x = cursor_at(a, (size_t)col * n_blocks);                                                        \
         struct linear_constants k = K();                                                                               \
         struct scales super = {0};                                                                                     \
         v128_t acc = wasm_f32x4_const_splat(0);                                                                        \
@@ -106,8 +133,8 @@ INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const flo
             }                                                                                                          \
             v128_t w[N];                                                                                               \
             UNPACK(w, block, TYPE, &k);                                                                                \
-            acc = add_block(acc, DOT(w, a, at + b, TYPE), load_scales(block, super, TYPE, &k), d++, s++, s2, sum8++, TYPE); \
-            s2 += 2;                                                                                                   \
+            acc = add_block(acc, DOT(w, &x, TYPE), load_scales(block, super, TYPE, &k), &x, TYPE);                     \
+            cursor_move(&x, 1);                                                                                        \
             block += panel_block_bytes(TYPE);                                                                          \
         }                                                                                                              \
         wasm_v128_store(y, acc);                                                                                       \
@@ -119,7 +146,7 @@ INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const flo
         struct linear_constants k = K();                                                                               \
         struct scales super = {0};                                                                                     \
         v128_t acc[TILE_COLUMNS];                                                                                      \
-        for (int c = 0; c < n_cols; c++) acc[c] = wasm_f32x4_const_splat(0);                                           \
+        NO_UNROLL for (int c = 0; c < n_cols; c++) acc[c] = wasm_f32x4_const_splat(0);                                 \
         for (int b = 0; b < n_blocks; b++) {                                                                           \
             if (panel_is_super(TYPE) && b % SUPER_BLOCKS == 0) {                                                       \
                 super = load_super(block, TYPE, &k);                                                                   \
@@ -128,20 +155,14 @@ INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const flo
             v128_t w[N];                                                                                               \
             UNPACK(w, block, TYPE, &k);                                                                                \
             struct scales scales = load_scales(block, super, TYPE, &k);                                                \
-            size_t at = (size_t)col0 * n_blocks + b;                                                                   \
-            const float *d = a->d + at, *s = a->s + at, *s2 = a->s2 + 2 * at;                                          \
-            const int32_t *sum8 = a->sum8 + at;                                                                        \
-            _Pragma("clang loop unroll(disable)") for (int c = 0; c < n_cols; c++) {                                   \
-                acc[c] = add_block(acc[c], DOT(w, a, at, TYPE), scales, d, s, s2, sum8, TYPE);                         \
-                s2 += 2 * n_blocks;                                                                                    \
-                at += n_blocks;                                                                                        \
-                d += n_blocks;                                                                                         \
-                s += n_blocks;                                                                                         \
-                sum8 += n_blocks;                                                                                      \
+            struct cursor x = cursor_at(a, (size_t)col0 * n_blocks + b);                                               \
+            NO_UNROLL for (int c = 0; c < n_cols; c++) {                                                               \
+                acc[c] = add_block(acc[c], DOT(w, &x, TYPE), scales, &x, TYPE);                                        \
+                cursor_move(&x, n_blocks);                                                                             \
             }                                                                                                          \
             block += panel_block_bytes(TYPE);                                                                          \
         }                                                                                                              \
-        for (int c = 0; c < n_cols; c++) wasm_v128_store(y + c * y_stride, acc[c]);                                    \
+        NO_UNROLL for (int c = 0; c < n_cols; c++) wasm_v128_store(y + c * y_stride, acc[c]);                          \
     }                                                                                                                  \
     void linear_##NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels, const struct act *a,      \
                        int col0, int n_cols) {                                                                         \
