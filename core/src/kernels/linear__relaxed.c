@@ -33,11 +33,12 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type,
 
 /* The products of four columns. The instruction gives the same on every machine since the weights' codes, its
  * second operand, are 0 .. 127. */
-#define PRODUCTS(G) wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_v128_load32_splat(a + 4 * (G)), w[G])
+#define PRODUCTS(G) wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_v128_load32_splat(a + bias + 4 * (G)), w[G])
 
 /* Sums stay in i16 as long as they fit: a lane gets two products an addition. Codes to 15: 8 * 2 * 15 * 127 =
- * 30480, a whole block. Codes to 31: 4 * 2 * 31 * 127 = 31496, half a block. */
-INLINE v128_t dot8(const v128_t *w, const int8_t *a, enum panel_type type) {
+ * 30480, a whole block. Codes to 31: 4 * 2 * 31 * 127 = 31496, half a block.
+ * a: the codes are `bias` bytes behind. */
+INLINE v128_t dot8(const v128_t *w, const int8_t *a, int bias, enum panel_type type) {
     v128_t sum = wasm_i16x8_add(PRODUCTS(0), PRODUCTS(1));
     sum = wasm_i16x8_add(wasm_i16x8_add(sum, PRODUCTS(2)), PRODUCTS(3));
     v128_t more = wasm_i16x8_add(PRODUCTS(4), PRODUCTS(5));
@@ -47,8 +48,8 @@ INLINE v128_t dot8(const v128_t *w, const int8_t *a, enum panel_type type) {
 }
 
 INLINE struct sums dot(const v128_t *w, const struct cursor *x, enum panel_type type) {
-    v128_t sum = dot8(w, x->codes8, type);
-    if (*x->wide) sum = wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot8(w, x->low8, type));
+    v128_t sum = dot8(w, x->codes8, 0, type);
+    if (*x->wide) sum = wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot8(w, x->low8, LOW_BIAS, type));
     return (struct sums){sum, sum};
 }
 
