@@ -1,0 +1,3 @@
+import * as headlight from 'headlight-wasm';
+
+Object.assign(window, { headlight });
