@@ -182,10 +182,25 @@ test('every kind of source loads the same model', async (t) => {
   }
 });
 
-test('bytes that are given stay with their owner', async () => {
-  const own = new Uint8Array(bytes);
-  await firstTokens(own);
-  assert.equal(own.length, bytes.length);
+test('bytes that are given stay with their owner', async (t) => {
+  // More than one piece: what follows the last tensor is not read.
+  const long = Buffer.concat([bytes, Buffer.alloc(2 << 20)]);
+  const buffer = Buffer.from(new ArrayBuffer(long.length));
+  const shifted = new Uint8Array(long.length + 3).subarray(3);
+  const expected = await firstTokens(path);
+  for (const own of [new Uint8Array(long.length), buffer, shifted, Buffer.from(shifted.buffer, 3)]) {
+    await t.test(`${own.constructor.name} at ${own.byteOffset}`, async () => {
+      own.set(long);
+      assert.equal(await firstTokens(own), expected);
+      assert.ok(long.equals(own));
+    });
+  }
+  await t.test('a piece of a stream', async () => {
+    const own = new Uint8Array(bytes);
+    const stream = new ReadableStream({ start: (c) => (c.enqueue(own), c.close()) });
+    assert.equal(await firstTokens(stream), expected);
+    assert.ok(bytes.equals(own));
+  });
 });
 
 test('a checksum is compared, whatever its case', async () => {

@@ -32,7 +32,10 @@ function startWorker() {
       hold: (busy) => (busy ? worker.ref() : worker.unref()),
     };
   }
-  const worker = new Worker(new URL('./page-worker.js', import.meta.url), { type: 'module', name: 'headlight' });
+  const worker = new Worker(new URL('./page-worker.js', import.meta.url), {
+    type: 'module',
+    name: 'headlight',
+  });
   return {
     worker,
     post: (message, transfer) => worker.postMessage(message, transfer ?? []),
@@ -175,8 +178,8 @@ export class Engine {
         this.link.post({ id, piece: null });
         return;
       }
-      const whole = value.byteOffset === 0 && value.byteLength === value.buffer.byteLength;
-      const own = whole && value.buffer instanceof ArrayBuffer ? value : value.slice();
+      // A copy: the piece may be part of what the caller goes on using, and slice() of a Buffer is a view.
+      const own = new Uint8Array(value);
       this.link.post({ id, piece: own }, [own.buffer]);
     } catch (error) {
       const plain =

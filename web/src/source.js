@@ -109,9 +109,12 @@ export async function openSource(spec, pumped) {
   }
 }
 
-/** @param {Uint8Array} bytes */
+/**
+ * Views: the pump copies each, since a transfer would take the caller's whole buffer.
+ * @param {Uint8Array} bytes
+ */
 async function* slices(bytes) {
-  for (let at = 0; at < bytes.length; at += PIECE) yield bytes.slice(at, at + PIECE);
+  for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
 }
 
 /**
