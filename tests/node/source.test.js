@@ -50,6 +50,35 @@ function answer(request, response) {
     case '/changes':
       ranged({ etag: `"${left.changes--}"` });
       return left.changes >= 0 ? breakAfter(50000) : response.end(bytes.subarray(from));
+    case '/grows':
+      if (left.grows-- > 0) {
+        response.writeHead(200, { 'content-length': bytes.length });
+        return breakAfter(50000);
+      }
+      response.writeHead(206, { 'content-range': `bytes ${from}-${bytes.length}/${bytes.length + 1}` });
+      return response.end(Buffer.alloc(bytes.length + 1 - from));
+    case '/replaced':
+      if (left.replaced-- > 0) {
+        ranged();
+        return breakAfter(50000);
+      }
+      response.writeHead(200, { 'content-length': bytes.length + 7 });
+      return response.end(Buffer.alloc(bytes.length + 7));
+    case '/nameless':
+      response.writeHead(200, left.nameless > 0 ? { 'content-length': bytes.length } : {});
+      return left.nameless-- > 0 ? breakAfter(50000) : response.end(bytes);
+    case '/sign-in':
+      if (left.signIn-- > 0) {
+        ranged();
+        return breakAfter(50000);
+      }
+      response.writeHead(200, { 'content-type': 'text/html; charset=utf-8', 'content-length': bytes.length });
+      return response.end(Buffer.alloc(bytes.length, '<'));
+    case '/same-size':
+      response.writeHead(200, { 'content-length': bytes.length });
+      return left.sameSize-- > 0
+        ? response.write(bytes.subarray(0, 50000), () => response.destroy())
+        : response.end(bytes);
     case '/busy':
       if (left.busy-- > 0) return response.writeHead(503).end();
       ranged();
@@ -122,6 +151,26 @@ test('a server that knows no ranges is read past what is there already', async (
 test('a file that changes during the download is not put together from two', async () => {
   left.changes = 1;
   await assert.rejects(download('/changes'), (e) => e.code === 'NETWORK' && /changed/.test(e.message));
+});
+
+for (const [path, name, words] of [
+  ['/grows', 'grows', /now \d+/],
+  ['/replaced', 'replaced', /now \d+/],
+  ['/nameless', 'nameless', /neither its size/],
+  ['/sign-in', 'signIn', /HTML/],
+]) {
+  test(`a download that goes on with another file is refused: ${path}`, async () => {
+    left[name] = 1;
+    await assert.rejects(
+      download(path),
+      (e) => e.code === 'NETWORK' && /changed/.test(e.message) && words.test(e.message),
+    );
+  });
+}
+
+test('a whole answer without an etag goes on when its size is the same', async () => {
+  left.sameSize = 1;
+  assert.ok((await download('/same-size')).equals(bytes));
 });
 
 test('a server that is busy for a moment is asked again', async () => {
@@ -247,8 +296,17 @@ const BAD = [
   ['a number', () => 5, 'BAD_ARGUMENT', /source must be/],
   ['an empty string', () => '', 'BAD_ARGUMENT', /empty/],
   ['a split set', () => ['a', 'b'], 'UNSUPPORTED', /split/],
+  ['a file of another host', () => 'file://host/x', 'BAD_ARGUMENT', /file:\/\/host\/x/],
+  ['an address that is none', () => 'http://[', 'BAD_ARGUMENT', /no URL/],
+  ['a stream that someone else reads', () => lockedStream(), 'BAD_ARGUMENT', /cannot be read/],
   ['a strange scheme', () => 'ftp://host/file', 'BAD_ARGUMENT', /http/],
 ];
+
+function lockedStream() {
+  const stream = new Blob([bytes]).stream();
+  stream.getReader();
+  return stream;
+}
 
 function brokenStream() {
   let n = 0;

@@ -55,21 +55,41 @@ export function describeSource(source, headers) {
  */
 function describeAddress(source, headers) {
   const text = String(source);
-  const list = /** @type {[string, string][]} */ ([...new Headers(headers)]);
+  const list = /** @type {[string, string][]} */ (
+    orRefuse('the headers cannot be sent', () => [...new Headers(headers)])
+  );
   if (text === '') throw new HeadlightError('BAD_ARGUMENT', 'load: the source is an empty string');
   if (!isNode) {
     const base = globalThis.document?.baseURI ?? globalThis.location?.href;
-    try {
-      return { kind: 'url', url: new URL(text, base).href, headers: list };
-    } catch {
-      throw new HeadlightError('BAD_ARGUMENT', `load: "${text}" is no URL`);
-    }
+    return {
+      kind: 'url',
+      url: orRefuse(`"${text}" is no URL`, () => new URL(text, base).href),
+      headers: list,
+    };
   }
-  if (/^file:/i.test(text)) return { kind: 'path', path: nodeModule('url').fileURLToPath(text) };
+  if (/^file:/i.test(text)) {
+    const path = orRefuse(`"${text}" is no file here`, () => nodeModule('url').fileURLToPath(text));
+    return { kind: 'path', path };
+  }
   if (/^[a-z][a-z0-9+.-]+:/i.test(text) && !/^[a-z]:[\\/]/i.test(text)) {
-    return { kind: 'url', url: text, headers: list };
+    return { kind: 'url', url: orRefuse(`"${text}" is no URL`, () => new URL(text).href), headers: list };
   }
   return { kind: 'path', path: nodeModule('path').resolve(text) };
+}
+
+/**
+ * @template T
+ * @param {string} what
+ * @param {() => T} make
+ * @returns {T}
+ * @throws {HeadlightError} BAD_ARGUMENT in place of what make throws
+ */
+export function orRefuse(what, make) {
+  try {
+    return make();
+  } catch (cause) {
+    throw new HeadlightError('BAD_ARGUMENT', `load: ${what}: ${reasonOf(cause)}`, { cause });
+  }
 }
 
 /** @param {Response} response */
@@ -123,7 +143,7 @@ async function* slices(bytes) {
  * @returns {AsyncIterableIterator<Uint8Array>}
  */
 function readStream(stream) {
-  const reader = stream.getReader();
+  const reader = orRefuse('the stream cannot be read', () => stream.getReader());
   return {
     async next() {
       const { done, value } = await reader.read();
@@ -228,8 +248,44 @@ function sizeOf(response, from) {
   const whole = /\/(\d+)$/.exec(response.headers.get('content-range') ?? '');
   if (whole) return Number(whole[1]);
   const length = response.headers.get('content-length');
-  return length === null ? undefined : Number(length) + from;
+  if (length === null) return undefined;
+  return Number(length) + (response.status === 206 ? from : 0);
 }
+
+/**
+ * A download goes on only with the file that it began with: bytes of two files never meet.
+ * @param {Response} first
+ * @param {Response} next begins at byte `at`, or at 0
+ * @param {number} at
+ * @param {string} url
+ * @throws {HeadlightError} NETWORK
+ */
+function refuseOther(first, next, at, url) {
+  /** @param {string} why @returns {never} */
+  const refuse = (why) => {
+    void next.body?.cancel().catch(() => {});
+    throw new HeadlightError(
+      'NETWORK',
+      `${url}: the file changed during the download (${why}); load it again`,
+    );
+  };
+  const [size, nextSize] = [sizeOf(first, 0), sizeOf(next, at)];
+  if (next.headers.get('content-encoding')) refuse('it is compressed now');
+  if (isPage(next) && !isPage(first)) refuse('the server sends an HTML page now');
+  if (size !== undefined && nextSize !== undefined && size !== nextSize) {
+    refuse(`it had ${size} bytes, now ${nextSize}`);
+  }
+  let known = size !== undefined && size === nextSize;
+  for (const name of ['etag', 'last-modified']) {
+    const [was, is] = [first.headers.get(name), next.headers.get(name)];
+    if (was !== null && is !== null && was !== is) refuse(`${name} was ${was}, is ${is}`);
+    known ||= was !== null && was === is;
+  }
+  if (!known) refuse('neither its size nor an etag says that it is the same');
+}
+
+/** @param {Response} response */
+const isPage = (response) => /^text\/html/i.test(response.headers.get('content-type') ?? '');
 
 /** @param {number} ms */
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -244,7 +300,7 @@ async function openUrl(url, headers) {
   if (!/^(https?|blob|data):/i.test(url)) {
     throw new HeadlightError('BAD_ARGUMENT', `${url}: only http, https, blob and data URLs can be fetched`);
   }
-  const first = await request(url, headers, 0, null);
+  const first = await request(url, headers, 0);
   const size = sizeOf(first, 0);
   return { name: url, size, chunks: () => download(url, headers, first, size) };
 }
@@ -257,7 +313,6 @@ async function openUrl(url, headers) {
  * @returns {AsyncGenerator<Uint8Array>}
  */
 async function* download(url, headers, first, size) {
-  const validator = first.headers.get('etag') ?? first.headers.get('last-modified');
   const resumable = !first.headers.get('content-encoding');
   /** @type {Response | null} */
   let response = first;
@@ -265,7 +320,10 @@ async function* download(url, headers, first, size) {
   for (let failures = 0; ;) {
     const before = at;
     try {
-      response ??= await request(url, headers, at, validator);
+      if (!response) {
+        response = await request(url, headers, at);
+        refuseOther(first, response, at, url);
+      }
       for await (const piece of fromByte(response, at, url)) {
         at += piece.byteLength;
         yield piece;
@@ -316,10 +374,9 @@ async function* fromByte(response, at, url) {
  * @param {string} url
  * @param {[string, string][]} headers
  * @param {number} at first byte wanted
- * @param {string | null} validator of the file that the bytes so far are from
  * @returns {Promise<Response>}
  */
-async function request(url, headers, at, validator) {
+async function request(url, headers, at) {
   const all = new Headers(headers);
   if (at > 0) all.set('range', `bytes=${at}-`);
   for (let attempt = 0; ; attempt++) {
@@ -337,10 +394,6 @@ async function request(url, headers, at, validator) {
       continue;
     }
     refuseStatus(response, url);
-    const now = response.headers.get('etag') ?? response.headers.get('last-modified');
-    if (validator !== null && now !== null && now !== validator) {
-      throw new HeadlightError('NETWORK', `${url}: the file changed during the download; load it again`);
-    }
     return response;
   }
 }
