@@ -18,9 +18,9 @@ const FALLBACKS = {
     "{% else %}{{ bos_token + '[INST] ' + (system if loop.first else '') + message['content'] + ' [/INST]' }}{% endif %}{% endfor %}",
 };
 
-/** First code point that may stand for a marker's first character: a private plane that text does not use. */
+/** Code points that may stand for a marker's first character: private planes, which text hardly uses. */
 const PRIVATE_FIRST = 0xf0000;
-const PRIVATE_LAST = 0xffffd;
+const PRIVATE_LAST = 0x10ffff;
 
 /**
  * The chat template of a model, or a fallback.
@@ -126,9 +126,13 @@ export class Disguise {
     this.to = new Map();
     /** @type {Map<string, string>} */
     this.back = new Map();
+    const used = new Set(everything.match(/[\u{f0000}-\u{10ffff}]/gu));
     let point = PRIVATE_FIRST;
     for (const first of markers.byFirst.keys()) {
-      while (point < PRIVATE_LAST && everything.includes(String.fromCodePoint(point))) point++;
+      while (used.has(String.fromCodePoint(point))) point++;
+      if (point >= PRIVATE_LAST) {
+        throw new HeadlightError('BAD_ARGUMENT', 'chat: the messages use every private character of Unicode');
+      }
       const stand = String.fromCodePoint(point++);
       this.to.set(first, stand);
       this.back.set(stand, first);
