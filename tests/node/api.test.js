@@ -448,3 +448,76 @@ test('a program that forgets dispose ends when its work is done', () => {
   });
   assert.deepEqual([stdout.trim(), status], ['3', 0]);
 });
+
+test('options of load that are of the wrong kind are refused by name, and leave nothing behind', async (t) => {
+  const wrong = {
+    signal: [{}, 'now', null],
+    onProgress: ['yes', {}, null],
+    context: [0, 1.5, 2 ** 31, 2 ** 32 + 8, '512'],
+    threads: [0, 1.5, 2 ** 32 + 1],
+    assets: ['http://['],
+    headers: [5, { 'a b': 'c' }],
+    template: [5],
+    maxMemory: ['5', NaN],
+  };
+  for (const [name, values] of Object.entries(wrong)) {
+    for (const value of values) {
+      await t.test(`${name}: ${JSON.stringify(value)}`, async () => {
+        await assert.rejects(
+          load(path, { [name]: value }),
+          (e) => e instanceof HeadlightError && e.code === 'BAD_ARGUMENT' && e.message.includes(name),
+        );
+      });
+    }
+  }
+});
+
+test('what onProgress throws rejects the load', async () => {
+  const error = new Error('no more');
+  const onProgress = () => {
+    throw error;
+  };
+  await assert.rejects(load(path, { onProgress }), (e) => e === error);
+});
+
+test('sampling options out of range are refused by name', async (t) => {
+  const wrong = {
+    logitBias: [
+      [1],
+      'x',
+      new Map(),
+      { 1.5: 1 },
+      { '-1': 1 },
+      { 99999: 1 },
+      { 1: NaN },
+      { 1: Infinity },
+      { 1: '2' },
+    ],
+    topK: [1.5, 2 ** 32, -2],
+    repeatLastN: [1.5, 2 ** 32 + 4, -2],
+    seed: [1.5, -1, 2 ** 32],
+    minP: [-1, NaN],
+    topP: [1.5, -1],
+    typicalP: [1.5, -1],
+    temperature: [-1, Infinity],
+  };
+  for (const [name, values] of Object.entries(wrong)) {
+    for (const value of values) {
+      await t.test(`${name}: ${JSON.stringify(value)}`, async () => {
+        await assert.rejects(
+          async () => await model.generate(tokens, { maxTokens: 1, [name]: value }),
+          (e) => e.code === 'BAD_ARGUMENT' && e.message.includes(name),
+        );
+      });
+    }
+  }
+  await model.generate(tokens, { maxTokens: 1, logitBias: { 1: -Infinity, 2: 3 } });
+});
+
+test('a message of private characters is rendered in no time', async () => {
+  const all = Array.from({ length: 65000 }, (_, i) => String.fromCodePoint(0xf0000 + i)).join('');
+  const begun = performance.now();
+  const text = await model.render([{ role: 'user', content: all }]);
+  assert.ok(text.includes(all));
+  assert.ok(performance.now() - begun < 3000);
+});

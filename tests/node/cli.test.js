@@ -24,6 +24,8 @@ const WRONG = [
   [['eval', model, '--json', '--threads'], /--threads needs a value/],
   [['eval', model, '--json', '--threads', 'many'], /--threads needs a number/],
   [['eval', model, '--json', '--chunk', '0'], /--chunk/],
+  [['eval', model, '--json', '--ctx', '0'], /--ctx is at least 1/],
+  [['eval', model, '--json', '--ctx', '4294967304'], /--ctx is at most 2147483647/],
   [['eval', model, '--json', '--kv', 'q4'], /--kv is one of f32, f16, q8_0/],
   [['eval', model, '--json', '--mla', 'absorbed'], /not MLA/],
   [['sample', model, '--json'], /no MODEL/],

@@ -99,3 +99,23 @@ test('wrong input is answered by name', async () => {
   assert.ok(lines.every((l) => l.error.code === 'BAD_ARGUMENT'));
   assert.match(lines[2].error.message, /temprature/);
 });
+
+test('sample refuses parameters out of range by name', async () => {
+  const wrong = [
+    { top_k: 2 ** 32 },
+    { repeat_last_n: 1.5 },
+    { min_p: -1 },
+    { temperature: -1 },
+    { seed: -1 },
+    { logit_bias: [1, 2] },
+    { logit_bias: { 3: 1 } },
+    { logit_bias: { 0.5: 1 } },
+  ];
+  const { lines } = await cli(['sample', '--json'], {
+    input: wrong.map((params) => ({ logits: [1, 2, 3], params })),
+  });
+  wrong.forEach((params, i) => {
+    assert.equal(lines[i].error?.code, 'BAD_ARGUMENT', JSON.stringify(params));
+    assert.ok(lines[i].error.message.includes(Object.keys(params)[0]), lines[i].error.message);
+  });
+});

@@ -1,10 +1,11 @@
 import { buildId } from '../dist/build-id.js';
+import { checkInteger, INT32_MAX } from './checks.js';
 import { Engine } from './engine.js';
 import { abortError, checkOptions, HeadlightError } from './errors.js';
 import { chooseVariant, detect, features } from './features.js';
 import { checkOverflow, Model } from './model.js';
 import { kvPlan } from './plan.js';
-import { describeSource, throwIfAborted } from './source.js';
+import { describeSource, orRefuse, throwIfAborted } from './source.js';
 
 /**
  * @typedef {import('./types.js').Source} Source
@@ -81,14 +82,20 @@ function workerOptions(options) {
   checkChoice(kv, ['f32', 'f16', 'q8_0'], 'kv');
   checkChoice(precision, ['fast', 'high'], 'precision');
   checkOverflow(overflow, 'load');
+  if (context !== undefined) checkInteger(context, 'load: context', 1, INT32_MAX);
+  if (template !== undefined && typeof template !== 'string') {
+    throw new HeadlightError('BAD_ARGUMENT', 'load: template must be a string');
+  }
   if (sha256 !== undefined && !/^[0-9a-f]{64}$/i.test(sha256)) {
     throw new HeadlightError('BAD_ARGUMENT', 'load: sha256 must be 64 hexadecimal digits');
   }
-  if (maxMemory !== undefined && !(maxMemory > 0)) {
+  if (maxMemory !== undefined && !(typeof maxMemory === 'number' && maxMemory > 0)) {
     throw new HeadlightError('BAD_ARGUMENT', `load: maxMemory is ${maxMemory}, must be a number of bytes`);
   }
   const { variant, threads } = chooseVariant(options);
   const base = globalThis.document?.baseURI ?? import.meta.url;
+  const folder =
+    assets && orRefuse('assets is no URL', () => new URL(assets, base).href.replace(/\/?$/, '/'));
   return {
     buildId,
     variant,
@@ -100,10 +107,24 @@ function workerOptions(options) {
     sha256,
     maxMemory,
     template,
-    assets: assets === undefined ? undefined : new URL(assets, base).href.replace(/\/?$/, '/'),
+    assets: folder,
     // Slower than it could be is worth a word only where threads are missing.
     reasons: options.variant === undefined && !detect().threads ? detect().reasons : [],
   };
+}
+
+/**
+ * @param {import('./types.js').LoadOptions} options
+ * @throws {HeadlightError} BAD_ARGUMENT
+ */
+function checkCallbacks({ signal, onProgress }) {
+  const follows = signal && 'aborted' in Object(signal) && typeof signal.addEventListener === 'function';
+  if (signal !== undefined && !follows) {
+    throw new HeadlightError('BAD_ARGUMENT', 'load: signal must be an AbortSignal');
+  }
+  if (onProgress !== undefined && typeof onProgress !== 'function') {
+    throw new HeadlightError('BAD_ARGUMENT', 'load: onProgress must be a function');
+  }
 }
 
 /**
@@ -111,16 +132,24 @@ function workerOptions(options) {
  * @param {import('./types.js').Source} source
  * @param {import('./types.js').LoadOptions} [options]
  * @returns {Promise<Model>}
- * @throws {HeadlightError} BAD_FORMAT, UNSUPPORTED, TRUNCATED, NO_MEMORY, NETWORK, NOT_FOUND, CHECKSUM, BAD_ARGUMENT,
+ * @throws {HeadlightError} what onProgress throws, and BAD_FORMAT, UNSUPPORTED, TRUNCATED, NO_MEMORY, NETWORK, NOT_FOUND, CHECKSUM, BAD_ARGUMENT,
  *   WORKER_LOST, BUILD_MISMATCH; AbortError when the signal aborts. Memory is given back in every case.
  */
 export async function load(source, options = {}) {
   const forWorker = workerOptions(options);
+  checkCallbacks(options);
   const { signal, onProgress } = options;
   throwIfAborted(signal, 'load');
   const { spec, pieces } = describeSource(source, options.headers);
   const iterator = pieces?.[Symbol.asyncIterator]();
   const engine = new Engine();
+  const tell = (/** @type {import('./types.js').Progress} */ progress) => {
+    try {
+      onProgress?.(progress);
+    } catch (error) {
+      void engine.end(/** @type {any} */ (error));
+    }
+  };
   const stop = () => void engine.end(/** @type {any} */ (abortError('load')));
   signal?.addEventListener('abort', stop);
   try {
@@ -130,7 +159,7 @@ export async function load(source, options = {}) {
       {
         onEvent: (event, data) => {
           if (event === 'pull' && iterator) void engine.pump(call.id, iterator);
-          else if (event === 'progress') onProgress?.(data);
+          else if (event === 'progress') tell(data);
         },
       },
     );

@@ -1,3 +1,4 @@
+import { checkSampler } from './checks.js';
 import { codeOfStatus, HeadlightError } from './errors.js';
 
 /** The C API of core/include/headlight.h as JavaScript: pointers, heap views and struct layouts live here alone. */
@@ -397,8 +398,13 @@ export class Core {
     return new CoreSession(this, this.checkPointer(this.module._hl_session_new(this.model, positions, kv)));
   }
 
-  /** @param {import('./types.js').SamplerParams} params */
-  sampler(params) {
+  /**
+   * @param {import('./types.js').SamplerParams} params
+   * @param {number} [nVocab] logits there are
+   * @throws {HeadlightError} BAD_ARGUMENT
+   */
+  sampler(params, nVocab = this.info().nVocab) {
+    checkSampler(params, nVocab);
     return new CoreSampler(this, params);
   }
 

@@ -1,8 +1,11 @@
+import { INT32_MAX } from '../checks.js';
+
 /** Wrong usage of the command line: exit code 2. */
 export class UsageError extends Error {}
 
 /**
- * @typedef {'flag' | 'text' | 'number' | 'count'} Kind
+ * count is a whole number that the core takes, seed one of 32 bits.
+ * @typedef {'flag' | 'text' | 'number' | 'count' | 'seed'} Kind
  * @typedef {Record<string, Kind>} Spec options of a command, by name without dashes
  */
 
@@ -16,9 +19,11 @@ function valueOf(name, kind, text) {
   const value = Number(text);
   if (text.trim() === '' || Number.isNaN(value))
     throw new UsageError(`--${name} needs a number, not "${text}"`);
-  if (kind === 'count' && (!Number.isInteger(value) || value < 0)) {
+  if (kind !== 'number' && (!Number.isInteger(value) || value < 0)) {
     throw new UsageError(`--${name} needs a whole number, 0 or more, not "${text}"`);
   }
+  const max = kind === 'seed' ? 2 ** 32 - 1 : INT32_MAX;
+  if (kind !== 'number' && value > max) throw new UsageError(`--${name} is at most ${max}, not ${text}`);
   return value;
 }
 

@@ -14,7 +14,7 @@ const OPTIONS = /** @type {const} */ ({
   'top-k': 'count',
   'top-p': 'number',
   'min-p': 'number',
-  seed: 'count',
+  seed: 'seed',
   'max-tokens': 'count',
   ctx: 'count',
   kv: 'text',

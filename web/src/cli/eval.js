@@ -1,3 +1,4 @@
+import { checkInteger, INT32_MAX } from '../checks.js';
 import { HeadlightError } from '../errors.js';
 import { contextOf } from '../loader.js';
 import { BOS, CHUNK, MLA_WAYS, SPECIAL } from '../wasm.js';
@@ -41,8 +42,9 @@ export async function evalCommand(argv) {
   checkChoice(options.precision, ['fast', 'high'], 'precision');
   checkChoice(options.variant, ['relaxed', 'simd', 'single'], 'variant');
   checkChoice(options.mla, MLA_WAYS, 'mla');
-  if (options.chunk === 0 || options.threads === 0)
-    throw new UsageError('--chunk and --threads are at least 1');
+  for (const name of ['chunk', 'threads', 'ctx']) {
+    if (options[name] === 0) throw new UsageError(`--${name} is at least 1`);
+  }
   const core = await openModel(model, options);
   if (options.mla !== undefined && options.mla !== 'auto' && core.kind() !== 'MLA') {
     throw new UsageError(`--mla ${options.mla}: the model's attention is ${core.kind()}, not MLA`);
@@ -114,9 +116,7 @@ class Evaluation {
   /** @param {'top' | 'greedy'} name */
   #readCount(name) {
     const value = this.input[name] ?? 0;
-    if (!Number.isInteger(value) || value < 0) {
-      throw new HeadlightError('BAD_ARGUMENT', `${name} must be a whole number, 0 or more`);
-    }
+    checkInteger(value, name, 0, INT32_MAX);
     return value;
   }
 

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Chat } from '../chat.js';
+import { checkBias, checkSampler } from '../checks.js';
 import { HeadlightError } from '../errors.js';
 import { openCore } from '../instance.js';
 import { ChatTemplate } from '../template.js';
@@ -94,9 +95,13 @@ const PARAMS = {
 
 /**
  * @param {any} given
+ * @param {number} nVocab
  * @returns {import('../types.js').SamplerParams}
  */
-function readParams(given) {
+function readParams(given, nVocab) {
+  if (given === null || typeof given !== 'object' || Array.isArray(given)) {
+    throw new HeadlightError('BAD_ARGUMENT', 'params must be an object');
+  }
   const odd = Object.keys(given).find(
     (name) => !(name in PARAMS) && name !== 'seed' && name !== 'logit_bias',
   );
@@ -108,8 +113,10 @@ function readParams(given) {
   const params = { seed: given.seed ?? crypto.getRandomValues(new Uint32Array(1))[0], logitBias: {} };
   for (const [name, [field, off]] of Object.entries(PARAMS))
     params[field] = readFloat(given[name] ?? off, name);
-  for (const [id, value] of Object.entries(given.logit_bias ?? {}))
-    params.logitBias[id] = readFloat(value, 'logit_bias');
+  const bias = given.logit_bias ?? {};
+  if (typeof bias !== 'object' || Array.isArray(bias)) checkBias(bias, nVocab, 'logit_bias');
+  for (const [id, value] of Object.entries(bias)) params.logitBias[id] = readFloat(value, 'logit_bias');
+  checkSampler(params, nVocab, (name) => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`));
   return params;
 }
 
@@ -126,7 +133,7 @@ export async function sampleCommand(argv) {
     if (!Number.isInteger(draws) || draws < 0) {
       throw new HeadlightError('BAD_ARGUMENT', 'draws must be a whole number, 0 or more');
     }
-    const sampler = core.sampler(readParams(params));
+    const sampler = core.sampler(readParams(params, logits.length), logits.length);
     try {
       for (const id of readIds(history, 'history')) sampler.accept(id);
       const values = Float32Array.from(logits, (x) => readFloat(x, 'logits'));
