@@ -10,10 +10,11 @@
 #include "kernels/kernels.h"
 #include "quant/types.h"
 
-enum { N_IN = 1024, CACHE_ROWS = 256, MEMORY_BYTES = 64 << 20, COLUMNS = 64, ROUNDS = 4 };
+enum { N_IN = 1024, CACHE_ROWS = 256, MEMORY_BYTES = 64 << 20, COLUMNS = 64, ROUNDS = 6 };
 
-static const uint32_t types[] = {TYPE_Q4_0, TYPE_Q4_1, TYPE_Q5_0, TYPE_Q5_1,
-                                 TYPE_Q8_0, TYPE_F16,  TYPE_BF16, TYPE_F32};
+static const uint32_t types[] = {TYPE_Q4_0,  TYPE_Q4_1, TYPE_Q5_0, TYPE_Q5_1, TYPE_Q8_0,   TYPE_Q2_K,
+                                 TYPE_Q3_K,  TYPE_Q4_K, TYPE_Q5_K, TYPE_Q6_K, TYPE_IQ4_NL, TYPE_IQ4_XS,
+                                 TYPE_MXFP4, TYPE_F16,  TYPE_BF16, TYPE_F32};
 
 /* Seconds of processor time, so that other programs on the machine take less part in it. */
 EM_JS(double, seconds, (void), {
@@ -40,8 +41,8 @@ static double run(const struct work *w, int repeats) {
 /* Billions of multiply-adds a second, best of ROUNDS, each long against the 4 ms in which systems count. */
 static double rate(const struct work *w) {
     int repeats = 1;
-    double best = 0, macs = (double)w->n_panels * PANEL_ROWS * N_IN * w->n_cols * 1e-9;
-    while (run(w, repeats) < 0.2) repeats *= 2;
+    double best = 0, macs = (double)(w->n_panels * PANEL_ROWS) * (double)(N_IN * w->n_cols) * 1e-9;
+    while (run(w, repeats) < 0.06) repeats *= 2;
     for (int i = 0; i < ROUNDS; i++) {
         double r = macs * repeats / run(w, repeats);
         if (r > best) best = r;
@@ -100,7 +101,7 @@ static void bench_type(uint32_t type, hl_precision precision, const unsigned cha
     w.n_cols = 1;
     w.n_panels = whole;
     double memory = rate(&w);
-    printf("%-5s %-5s %8.1f %8.1f %8.1f %8.1f %8.1f\n", t->name, precision == HL_FAST ? "fast" : "high",
+    printf("%-6s %-4s %8.1f %8.1f %8.1f %8.1f %8.1f\n", t->name, precision == HL_FAST ? "fast" : "high",
            cached, memory, memory * (double)panel_bytes(t->panel, N_IN) / (PANEL_ROWS * N_IN), tile, prompt);
 }
 

@@ -17,7 +17,8 @@
  * columns 32 b .. 32 b + 31:
  *   x ~ d * code,  sum8 = 8 times the sum of the codes,  s = d * (float)(their sum)
  *   codes are rounded to nearest even of x * (range / amax), d = amax / range, amax the block's largest |x|
- *   HL_FAST  range 127, and 16256 = 127 * 128 for wide blocks: those whose amax^2 is above the mean of all the
+ *   HL_FAST  range 127, and 16256 = 127 * 128 for wide blocks: those whose amax^2 is above the mean of all
+ *   the
  *            row's blocks. They are about a fifth of all, and hold most of the error that 8 bits would make.
  *   HL_HIGH  range 32767
  * A block whose amax is below 2^-87 is 0: smaller scales would multiply to subnormals, which processors are

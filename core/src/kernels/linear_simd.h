@@ -1,15 +1,16 @@
 /* What linear shares in the SIMD builds.
  *
- * A panel's four rows are the four lanes, so sums need no shuffling and a row's scale is a lane. Weights of a block are unpacked
- * into vectors once and meet one activation row after another: lane by lane the order of sums is the scalar kernel's. */
+ * A panel's four rows are the four lanes, so sums need no shuffling and a row's scale is a lane. Weights of a
+ * block are unpacked into vectors once and meet one activation row after another: lane by lane the order of
+ * sums is the scalar kernel's. */
 #ifndef HL_KERNELS_LINEAR_SIMD_H
 #define HL_KERNELS_LINEAR_SIMD_H
 
 #include "kernels/impl.h"
 #include "kernels/simd.h"
 
-/* Activation rows that share an unpacked block: enough to make unpacking cheap, few enough for their codes to stay in the
- * first-level cache from block to block. */
+/* Activation rows that share an unpacked block: enough to make unpacking cheap, few enough for their codes to
+ * stay in the first-level cache from block to block. */
 enum { TILE_COLUMNS = 16 };
 
 /* Constants of the inner loops. */
@@ -60,11 +61,12 @@ INLINE struct scales load_scales(const unsigned char *block, struct scales super
     return s;
 }
 
-/* V8 keeps the sum of memory's start and a load's offset for later loads with the same offset, and spills it. Codes and low codes of
- * a block are therefore read at different offsets: 10 % on tiles. */
+/* V8 keeps the sum of memory's start and a load's offset for later loads with the same offset, and spills it.
+ * Codes and low codes of a block are therefore read at different offsets: 10 % on tiles. */
 enum { LOW_BIAS = 64 };
 
-/* Where a block of activations has its parts. Pointers of their own stay in registers; what a kernel does not read costs nothing. */
+/* Where a block of activations has its parts. Pointers of their own stay in registers; what a kernel does not
+ * read costs nothing. */
 struct cursor {
     const int8_t *codes8, *low8; /* low8 points LOW_BIAS bytes before the block */
     const uint8_t *wide;
@@ -122,13 +124,15 @@ INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const str
     return panel_has_m(type) ? add_product(acc, w.m, wasm_v128_load32_splat(x->s)) : acc;
 }
 
-/* Loops over columns stay loops: the weights of a block fill the registers, and unrolled they would be spilled. */
+/* Loops over columns stay loops: the weights of a block fill the registers, and unrolled they would be
+ * spilled. */
 #define NO_UNROLL _Pragma("clang loop unroll(disable)")
 
 /* Defines linear_NAME for panels of codes, given
  *     UNPACK(v128_t w[N], block, TYPE, k)     the weights of a block
  *     DOT(w, x, TYPE)                         sums of the products with the block of activations at cursor x
- * The loops are functions of their own, which get pointers only: binaryen 120 fails when it evaluates a relaxed dot of constants. */
+ * The loops are functions of their own, which get pointers only: binaryen 120 fails when it evaluates a
+ * relaxed dot of constants. */
 #define LINEAR_CODES(NAME, TYPE, N, UNPACK, DOT, K)                                                          \
     static __attribute__((noinline)) void gemv_##NAME(float *y, const unsigned char *block,                  \
                                                       const struct act *a, int col) {                        \
