@@ -84,6 +84,68 @@ test('a reader that stops reading stops the engine after a few tokens', async ()
   await session.dispose();
 });
 
+/** @param {PromiseLike<any>} work @param {string} what */
+function soon(work, what) {
+  const late = new Promise((_, reject) =>
+    setTimeout(reject, 10000, new Error(`${what} does not end`)).unref(),
+  );
+  return Promise.race([work, late]);
+}
+
+test('only a lone reader holds a generation back: awaiting it, or not reading it, lets it run', async () => {
+  const session = await model.session();
+  const options = { ...greedy, maxTokens: 60, session };
+  const loop = async () => {
+    for await (const _chunk of model.generate(tokens, options)) await session.cache();
+    const g = model.generate(tokens, options);
+    for await (const _chunk of g) assert.equal((await g).tokens.length, 60);
+  };
+  await soon(loop(), 'a loop that asks and awaits');
+  const begun = model.generate(tokens, options);
+  await begun[Symbol.asyncIterator]().next();
+  assert.equal((await soon(begun, 'a generation whose reader has left')).tokens.length, 60);
+  const unread = model.generate(tokens, options);
+  await soon(model.generate(tokens, options), 'a generation behind an unread one');
+  const last = model.generate(tokens, options);
+  assert.equal(
+    (await soon(chunksOf(last), 'the second of two')).filter((c) => c.text !== undefined).length >= 60,
+    true,
+  );
+  assert.equal((await soon(chunksOf(unread), 'the first of two')).length >= 60, true);
+  await session.dispose();
+});
+
+test('a call that waits for its own reader is refused', async () => {
+  const session = await model.session();
+  const options = { ...greedy, maxTokens: 60, session };
+  const busy = { code: 'BAD_ARGUMENT', message: /busy with a generation/ };
+  for await (const _chunk of model.generate(tokens, options)) {
+    await soon(assert.rejects(session.rewind(3), busy), 'rewind');
+    await soon(assert.rejects(session.feed([5]), busy), 'feed');
+    await soon(assert.rejects(model.generate(tokens, options).then(), busy), 'generate');
+    break;
+  }
+  await session.rewind(3);
+  assert.equal(session.length, 3);
+  await session.dispose();
+});
+
+test('disposing of a session aborts its generations, running or waiting', async () => {
+  const session = await model.session();
+  const read = model.generate(tokens, { ...greedy, maxTokens: 400, session });
+  const reader = read[Symbol.asyncIterator]();
+  await reader.next();
+  const waiting = model.generate(tokens, { ...greedy, maxTokens: 400, session });
+  await soon(session.dispose(), 'dispose');
+  assert.equal((await waiting).finishReason, 'abort');
+  await assert.rejects(
+    async () => {
+      while (!(await reader.next()).done);
+    },
+    { name: 'AbortError' },
+  );
+});
+
 test('leaving the loop stops the work, and the next call works', async () => {
   const generation = model.generate(tokens, { ...greedy, maxTokens: 400 });
   let n = 0;

@@ -42,14 +42,16 @@ export function checkOverflow(overflow, where) {
 }
 
 /**
- * An answer that can be awaited, or iterated, or both. It starts when it is made. Who iterates slowly slows it; leaving
- * the loop stops it. When it is aborted, the loop throws AbortError, and awaiting gives the text so far.
+ * An answer that can be awaited, or iterated, or both. It starts when it is made. Who only iterates, and slowly, slows
+ * it; when nobody iterates it, or somebody awaits it too, it runs to its end. Leaving the loop stops it. When it is aborted, the loop throws AbortError, and awaiting gives the text so far.
  * @implements {AsyncIterable<Chunk>}
  * @implements {PromiseLike<Result>}
  */
 export class Generation {
   /** @type {Chunk[]} */
   #queue = [];
+  /** How many at the front of the queue the worker has got its credit for. */
+  #paid = 0;
   /** @type {(() => void) | undefined} */
   #wake;
   #finished = false;
@@ -68,7 +70,11 @@ export class Generation {
    */
   constructor(engine, args, signal, onLength) {
     this.engine = engine;
-    this.call = engine.call('generate', args, { signal, onEvent: (_event, chunk) => this.#arrive(chunk) });
+    const onEvent = (/** @type {string} */ _event, /** @type {Chunk} */ chunk) => {
+      onLength(chunk.position);
+      this.#arrive(chunk);
+    };
+    this.call = engine.call('generate', args, { signal, onEvent });
     this.done = this.call.done.then(
       ({ result, length }) => {
         onLength(length);
@@ -89,9 +95,15 @@ export class Generation {
   /** @param {Chunk} chunk */
   #arrive(chunk) {
     this.#queue.push(chunk);
-    // Nobody reads along: the answer is kept whole anyway.
-    if (this.#awaited && !this.#iterated) this.engine.credit(this.call.id, 1);
+    // Only a lone reader holds the engine back: whoever waits for the end would otherwise wait for the reader.
+    if (this.#awaited || !this.#iterated) this.#payAll();
     this.#wake?.();
+  }
+
+  #payAll() {
+    const n = this.#queue.length - this.#paid;
+    if (n > 0 && !this.#finished) this.engine.credit(this.call.id, n);
+    this.#paid = this.#queue.length;
   }
 
   #finish() {
@@ -107,24 +119,21 @@ export class Generation {
    * @returns {Promise<A | B>}
    */
   then(onResult, onError) {
-    if (!this.#awaited) {
-      this.#awaited = true;
-      if (!this.#iterated && this.#queue.length > 0) this.engine.credit(this.call.id, this.#queue.length);
-    }
+    this.#awaited = true;
+    this.#payAll();
     return this.done.then(onResult, onError);
   }
 
   /** @returns {AsyncGenerator<Chunk, void, void>} */
   async *[Symbol.asyncIterator]() {
     if (this.#iterated) throw new HeadlightError('BAD_STATE', 'A generation can be iterated once');
-    const paid = this.#awaited ? this.#queue.length : 0;
     this.#iterated = true;
-    let taken = 0;
     try {
       for (;;) {
         const chunk = this.#queue.shift();
         if (chunk) {
-          if (taken++ >= paid) this.engine.credit(this.call.id, 1);
+          if (this.#paid > 0) this.#paid--;
+          else this.engine.credit(this.call.id, 1);
           yield chunk;
         } else if (this.#finished) {
           break;
@@ -141,7 +150,10 @@ export class Generation {
   }
 }
 
-/** One context over time, with its cache. Calls run in order. */
+/**
+ * One context over time, with its cache. Calls run in order; cache() is answered at once, between two tokens. A call that
+ * waits for a generation whose reader takes nothing for a second is refused with BAD_ARGUMENT: it would wait for ever.
+ */
 export class Session {
   /** @type {import('./engine.js').Engine} */
   #engine;
@@ -161,7 +173,7 @@ export class Session {
     this.#layers = layers;
   }
 
-  /** Positions in the cache, as of the last call that has ended. */
+  /** Positions in the cache, as of the last call that has ended or the last chunk that has come. */
   get length() {
     return this.#length;
   }
@@ -275,7 +287,7 @@ export class Session {
   }
 
   /**
-   * Gives the cache back. Twice is no error.
+   * Gives the cache back; generations of the session are aborted. Twice is no error.
    * @returns {Promise<void>}
    */
   async dispose() {

@@ -30,6 +30,8 @@ export class WorkerSession {
     this.closed = false;
     /** @type {Promise<unknown>} */
     this.last = Promise.resolve();
+    /** Calls that wait for their turn. @type {Set<{ reject: (error: unknown) => void }>} */
+    this.queued = new Set();
   }
 
   get length() {
@@ -43,12 +45,23 @@ export class WorkerSession {
    * @returns {Promise<T>}
    */
   inOrder(call) {
-    const run = this.last.then(() => {
-      if (this.closed) throw new HeadlightError('DISPOSED', 'The session was disposed');
-      return call();
+    return new Promise((resolve, reject) => {
+      const turn = { reject };
+      this.queued.add(turn);
+      const run = async () => {
+        if (!this.queued.delete(turn)) return;
+        if (this.closed) throw new HeadlightError('DISPOSED', 'The session was disposed');
+        resolve(await call());
+      };
+      this.last = this.last.then(run).catch(reject);
     });
-    this.last = run.catch(() => {});
-    return run;
+  }
+
+  /** Calls behind a generation that nobody reads on: its reader may be the one that waits for them. */
+  refuseQueued() {
+    const why = 'the session is busy with a generation: end it first (break, or its signal)';
+    for (const { reject } of this.queued) reject(new HeadlightError('BAD_ARGUMENT', why));
+    this.queued.clear();
   }
 
   /**

@@ -16,6 +16,8 @@ import { describeModel } from './describe.js';
  * Events wait when the page has not said { id, credit } for WINDOW of them: a slow reader slows the engine.
  */
 const WINDOW = 16;
+/** How long, in ms, a reader may take nothing before calls that wait for its generation are refused. */
+const STALL_MS = 1000;
 
 /** @type {{ postMessage: (message: any, transfer?: any[]) => void }} */
 const port = isNode
@@ -38,9 +40,15 @@ let lastSession = 0;
 
 /** A request that is being worked on. */
 class Request {
-  /** @param {number} id */
-  constructor(id) {
+  /**
+   * @param {number} id
+   * @param {string} method
+   * @param {number | undefined} session
+   */
+  constructor(id, method, session) {
     this.id = id;
+    this.method = method;
+    this.session = session;
     this.controller = new AbortController();
     this.credit = WINDOW;
     /** @type {(() => void)[]} */
@@ -66,13 +74,17 @@ class Request {
    * @param {string} event
    * @param {unknown} data
    * @param {any[]} [transfer]
+   * @param {() => void} [stalled] called every STALL_MS of waiting
    */
-  async say(event, data, transfer) {
+  async say(event, data, transfer, stalled) {
     this.credit--;
     this.post(event, data, transfer);
+    if (this.credit > 0 || this.signal.aborted) return;
+    const timer = stalled && setInterval(stalled, STALL_MS);
     while (this.credit <= 0 && !this.signal.aborted) {
       await new Promise((resolve) => this.waiting.push(() => resolve(undefined)));
     }
+    clearInterval(timer);
   }
 
   /** @param {number} n */
@@ -189,6 +201,7 @@ const methods = {
   async close({ session }) {
     const closing = sessions.get(session);
     if (!closing) return;
+    for (const r of requests.values()) if (r.method === 'generate' && r.session === session) r.abort();
     await closing.inOrder(async () => {
       sessions.delete(session);
       closing.close();
@@ -211,8 +224,7 @@ const methods = {
   },
 
   async cache({ session }) {
-    const s = sessionOf(session);
-    return s.inOrder(async () => s.cache());
+    return sessionOf(session).cache();
   },
 
   async watch({ session, attention }, request) {
@@ -235,7 +247,8 @@ const methods = {
           : typeof prompt === 'string'
             ? loaded().tokenize(prompt, RAW_PROMPT)
             : prompt;
-      const say = (/** @type {import('./types.js').Chunk} */ chunk) => request.say('chunk', chunk);
+      const say = (/** @type {import('./types.js').Chunk} */ chunk) =>
+        request.say('chunk', chunk, undefined, () => s.refuseQueued());
       const answer = new Answer(s, ids, options, request.signal, say, messages === undefined);
       const result = await answer.run();
       return { result, length: s.length };
@@ -249,7 +262,7 @@ const methods = {
  * @param {any} args
  */
 async function serve(id, method, args) {
-  const request = new Request(id);
+  const request = new Request(id, method, args?.session);
   requests.set(id, request);
   try {
     const result = await methods[method](args, request);
