@@ -39,7 +39,23 @@ for (const c of cases) {
   }
 }
 
+const doubled =
+  "{% set ns = namespace(x=['a']) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
+
 const HOSTILE = {
+  'an exception of lists in lists': `${doubled}{{ raise_exception(ns.x) }}`,
+  'a date format of lists in lists': `${doubled}{{ strftime_now(ns.x) }}`,
+  'a range of lists in lists': `${doubled}{{ range(ns.x) }}`,
+  'a replacement of lists in lists': `${doubled}{{ 'a'.replace('a', ns.x) }}{{ range(1000000) }}`,
+  'an indentation of lists in lists': `${doubled}{{ 'a'|indent(ns.x) }}{{ range(1000000) }}`,
+  'a million blanks in a tag': '{%' + ' '.repeat(1000000) + 'x',
+  'many blanks in a tag': '{%' + ' '.repeat(60000) + 'x',
+  'ranges over and over': '{% for i in range(20000) %}{% set x = range(100000) %}{% endfor %}',
+  'sorting over and over':
+    '{% set l = range(50000) %}{% for i in range(20000) %}{% set x = l|sort %}{% endfor %}',
+  'slices over and over':
+    '{% set l = range(50000) %}{% for i in range(20000) %}{% set x = l[:] %}{% endfor %}',
+  'a macro that calls itself': '{% macro m(n) %}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}',
   'a range of a hundred million': '{% for i in range(100000000) %}x{% endfor %}',
   'loops in loops in loops':
     '{% for i in range(10000) %}{% for j in range(10000) %}{% for k in range(10000) %}{% endfor %}{% endfor %}{% endfor %}',
@@ -100,6 +116,14 @@ const markers = new Markers(
     ['[INST]', 5],
   ]),
 );
+
+test('a message of a template is cut where it is long', () => {
+  const source = '{{ raise_exception(x) }}';
+  assert.throws(
+    () => new ChatTemplate(source, 't').render({ x: 'b'.repeat(100000) }),
+    (e) => e.code === 'TEMPLATE' && e.message.includes('bbb') && e.message.length < 600,
+  );
+});
 
 test('text is split at control tokens, the longest first', () => {
   assert.deepEqual(markers.split('<s>a<|im_start|>b< |im_end|>'), [3, 'a', 1, 'b< |im_end|>']);

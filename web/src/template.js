@@ -6,13 +6,21 @@ import { HeadlightError } from './errors.js';
  * (sandboxed Jinja, trim_blocks, lstrip_blocks), with limits: a template can neither hang the engine nor eat its memory.
  * Each node costs a step, and a string or list as much more as it is long.
  */
-const MAX_SOURCE = 1 << 20;
+const MAX_SOURCE = 64 << 10;
+/** The library's lexer takes time with the square of blanks in a row. */
+const MAX_BLANKS = 1000;
 const MAX_STEPS = 1_000_000;
 /** A turn of a loop sets up a scope and a dozen variables. */
 const ITEM_STEPS = 16;
 const MAX_TEXT = 4 << 20;
 const MAX_LIST = 100_000;
 const MAX_NODES = 100_000;
+/** Calls within calls. */
+const MAX_DEPTH = 200;
+/** Characters of a message: it may quote a value. */
+const MAX_MESSAGE = 500;
+/** Filters that sort. */
+const SORTING = new Set(['sort', 'dictsort', 'unique', 'groupby']);
 
 const MONTHS = 'January February March April May June July August September October November December'.split(
   ' ',
@@ -117,6 +125,7 @@ class BoundedInterpreter extends /** @type {any} */ (Interpreter) {
   constructor(env) {
     super(env);
     this.steps = 0;
+    this.depth = 0;
     /** Expressions that loops run over: each item costs. @type {WeakSet<object>} */
     this.looped = new WeakSet();
   }
@@ -143,9 +152,29 @@ class BoundedInterpreter extends /** @type {any} */ (Interpreter) {
       this.guardReplace(value);
     } else if (Array.isArray(value.value)) {
       if (value.value.length > MAX_LIST) throw new TemplateError(`it makes a list longer than ${MAX_LIST}`);
-      this.spend(this.looped.has(node) ? ITEM_STEPS * value.value.length : value.value.length >> 4);
+      const { length } = value.value;
+      const made = node?.type !== 'Identifier' && node?.type !== 'MemberExpression';
+      this.spend(this.looped.has(node) ? ITEM_STEPS * length : made ? length : length >> 4);
     }
     return value;
+  }
+
+  /** @param {any} node @param {any} env @returns {any} */
+  evaluateCallExpression(node, env) {
+    if (this.depth >= MAX_DEPTH)
+      throw new TemplateError(`it calls more than ${MAX_DEPTH} macros in each other`);
+    this.depth++;
+    try {
+      return super.evaluateCallExpression(node, env);
+    } finally {
+      this.depth--;
+    }
+  }
+
+  /** @param {any} object @param {any} slice @param {any} env @returns {any} */
+  evaluateSliceExpression(object, slice, env) {
+    this.spend(object.value?.length ?? 0);
+    return super.evaluateSliceExpression(object, slice, env);
   }
 
   /** @param {any} node @param {any} env @returns {any} */
@@ -168,7 +197,7 @@ class BoundedInterpreter extends /** @type {any} */ (Interpreter) {
         const replace = builtins.get('replace');
         const Function_ = replace.constructor;
         const guarded = new Function_((/** @type {any[]} */ args, /** @type {any} */ scope) => {
-          const [from, to] = args.map((a) => String(a?.value ?? ''));
+          const [from, to] = args.map((a) => (a && isString(a) ? a.value : ''));
           const times = from === '' ? value.value.length + 1 : value.value.split(from).length - 1;
           this.allowText(value.value.length + times * (to?.length ?? 0));
           return replace.value(args, scope);
@@ -241,6 +270,8 @@ class BoundedInterpreter extends /** @type {any} */ (Interpreter) {
   /** @param {any} operand @param {any} filter @param {any} env @returns {any} */
   applyFilter(operand, filter, env) {
     const name = filter.type === 'CallExpression' ? filter.callee.value : filter.value;
+    const size = operand.value?.length ?? operand.value?.size ?? 0;
+    if (SORTING.has(name)) this.spend(Math.ceil(size * Math.log2(size + 1)));
     if (name === 'trim' && !isString(operand)) return new StringValue(this.print(operand).trim());
     if (name === 'string') return new StringValue(this.print(operand));
     if (name === 'tojson' || name === 'join' || name === 'indent')
@@ -261,7 +292,7 @@ class BoundedInterpreter extends /** @type {any} */ (Interpreter) {
     if (filter.type !== 'CallExpression') return;
     const [args, kwargs] = this.evaluateArguments(filter.args, env);
     const given_ = [...args, ...kwargs.values()].map((v) =>
-      isString(v) ? v.value.length : Number(v.value) || 0,
+      isString(v) ? v.value.length : isNumber(v) ? v.value : 0,
     );
     const most = Math.max(0, ...given_.filter(Number.isFinite));
     const lines = isString(operand) ? operand.value.split('\n').length : MAX_NODES - budget.left;
@@ -288,7 +319,8 @@ function modulo(left, right) {
 
 /** @param {unknown[]} args of range() in a template */
 function boundedRange(...args) {
-  const numbers = args.map(Number);
+  // A list is not made a number: that would write out all that it holds.
+  const numbers = args.map((a) => (typeof a === 'number' ? a : NaN));
   const [start, stop] = numbers.length > 1 ? numbers : [0, numbers[0]];
   const step = numbers[2] ?? 1;
   if (![start, stop, step].every(Number.isInteger) || step === 0) {
@@ -297,6 +329,17 @@ function boundedRange(...args) {
   const length = Math.max(0, Math.ceil((stop - start) / step));
   if (length > MAX_LIST) throw new TemplateError(`it makes a range of ${length} numbers`);
   return Array.from({ length }, (_, i) => start + i * step);
+}
+
+/**
+ * A list's own text may be without end.
+ * @param {unknown} value
+ * @param {string} where
+ * @returns {string}
+ */
+function textOf(value, where) {
+  if (typeof value !== 'string') throw new TemplateError(`${where} takes a text`);
+  return value;
 }
 
 /** A compiled chat template. */
@@ -312,6 +355,9 @@ export class ChatTemplate {
     /** @type {any} */
     this.program = this.guard('cannot be read', () => {
       if (source.length > MAX_SOURCE) throw new TemplateError(`it is longer than ${MAX_SOURCE} characters`);
+      if (new RegExp(`\\s{${MAX_BLANKS + 1}}`).test(source)) {
+        throw new TemplateError(`it has more than ${MAX_BLANKS} blanks in a row`);
+      }
       return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
     });
   }
@@ -342,7 +388,7 @@ export class ChatTemplate {
       const why =
         cause instanceof RangeError
           ? 'it is nested too deeply or too large'
-          : /** @type {Error} */ (cause).message;
+          : /** @type {Error} */ (cause).message.slice(0, MAX_MESSAGE);
       throw new HeadlightError('TEMPLATE', `The chat template (${this.name}) ${what}: ${why}`, { cause });
     }
   }
@@ -356,8 +402,8 @@ const GLOBALS = {
   False: false,
   None: null,
   range: boundedRange,
-  strftime_now: (/** @type {string} */ format) => strftime(String(format)),
+  strftime_now: (/** @type {string} */ format) => strftime(textOf(format, 'strftime_now')),
   raise_exception: (/** @type {string} */ message) => {
-    throw new TemplateError(String(message));
+    throw new TemplateError(textOf(message, 'raise_exception'));
   },
 };
