@@ -165,6 +165,14 @@ export class DemoPage {
     return text;
   }
 
+  /** @param {'notice-close' | 'notice-action'} testid @returns {Promise<void>} when the notice is gone */
+  async dismiss(testid) {
+    const before = await this.tab.run(() => document.querySelector('.notice')?.textContent);
+    await this.click(testid);
+    const text = () => document.querySelector('.notice')?.textContent;
+    for (let now = before; now === before; now = await this.tab.run(text)) await sleep(20);
+  }
+
   /** @param {Partial<Record<'temperature' | 'topP' | 'maxTokens' | 'seed' | 'system', string | number>>} values */
   async set(values) {
     await this.click('settings-toggle');
