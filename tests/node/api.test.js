@@ -466,6 +466,10 @@ test('load refuses what it does not know', async () => {
   }
 });
 
+test('load finds a template that cannot be read', async () => {
+  await assert.rejects(load(path, { template: '{% for m in messages %}' }), { code: 'TEMPLATE' });
+});
+
 test('watch refuses layers that are not there, and what is not built in', async () => {
   const session = await model.session();
   assert.throws(() => session.watch({ attention: [2] }, () => {}), { code: 'BAD_ARGUMENT' });
@@ -509,6 +513,14 @@ test('a program that forgets dispose ends when its work is done', () => {
     timeout: 120000,
   });
   assert.deepEqual([stdout.trim(), status], ['3', 0]);
+});
+
+test('a program that never reads its generation ends when that is done', () => {
+  const script = `import { load } from ${JSON.stringify(new URL('../../web/src/index.js', import.meta.url).href)};
+    const model = await load(${JSON.stringify(path)}, { threads: 2 });
+    model.generate([1, 2, 3], { maxTokens: 60, temperature: 0, ignoreEos: true });`;
+  const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { timeout: 20000 });
+  assert.equal(status, 0);
 });
 
 test('options of load that are of the wrong kind are refused by name, and leave nothing behind', async (t) => {

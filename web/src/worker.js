@@ -132,6 +132,16 @@ function checkContext(context) {
   }
 }
 
+/**
+ * Finds faults of the caller's template before a model is fetched for it.
+ * @param {string} source
+ * @throws {HeadlightError} TEMPLATE
+ */
+async function checkTemplate(source) {
+  const { ChatTemplate } = await import('./template.js');
+  new ChatTemplate(source, 'from option');
+}
+
 /** What can be asked; each gets its arguments and the request. @type {Record<string, (args: any, request: Request) => Promise<any>>} */
 const methods = {
   async load({ spec, options }, request) {
@@ -143,6 +153,7 @@ const methods = {
     }
     const { variant, threads, precision, maxMemory, assets, kv, context, overflow } = options;
     checkContext(context);
+    if (options.template !== undefined) await checkTemplate(options.template);
     const progress = (/** @type {import('./types.js').Progress} */ p) => request.post('progress', p);
     progress({ stage: 'start', loaded: 0, total: undefined, bytesPerSecond: 0, fromStore: false });
     const opening = openCore({ variant, threads, precision, maxMemory, assets });
