@@ -169,8 +169,12 @@ export class DemoPage {
   async dismiss(testid) {
     const before = await this.tab.run(() => document.querySelector('.notice')?.textContent);
     await this.click(testid);
-    const text = () => document.querySelector('.notice')?.textContent;
-    for (let now = before; now === before; now = await this.tab.run(text)) await sleep(20);
+    await until(
+      this.tab,
+      'the notice to go',
+      (old) => document.querySelector('.notice')?.textContent !== old,
+      before,
+    );
   }
 
   /** @param {Partial<Record<'temperature' | 'topP' | 'maxTokens' | 'seed' | 'system', string | number>>} values */
