@@ -371,7 +371,7 @@ export class Model {
     const { signal, session, ...rest } = options;
     checkOverflow(options.overflow, where);
     const id = session === undefined ? 0 : Session.idOf(session, this.#engine);
-    const args = { session: id, ...what, options: rest };
+    const args = { session: id, ...what, options: rest, aborted: signal?.aborted ?? false };
     return new Generation(this.#engine, args, signal, (length) => Session.setLength(session, length));
   }
 

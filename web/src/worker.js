@@ -248,7 +248,9 @@ const methods = {
     });
   },
 
-  async generate({ session, prompt, messages, options }, request) {
+  async generate({ session, prompt, messages, options, aborted }, request) {
+    // The message that says so could come after the first token.
+    if (aborted) request.abort();
     const s = sessionOf(session);
     return s.inOrder(async () => {
       const { addGenerationPrompt, variables } = options;
