@@ -114,7 +114,7 @@ static bool is_wanted(const char *name, int argc, char **argv) {
 int main(int argc, char **argv) {
     unsigned char *panels = malloc(MEMORY_BYTES);
     float *x = malloc((size_t)COLUMNS * N_IN * sizeof *x),
-          *y = malloc((size_t)MEMORY_BYTES / N_IN * sizeof *y * 2);
+          *y = malloc((size_t)MEMORY_BYTES / N_IN * 4 * sizeof *y);
     /* 0x21 bytes are small finite scales and floats. */
     memset(panels, 0x21, MEMORY_BYTES);
     /* One block in five is larger than the others, and so wide. */
