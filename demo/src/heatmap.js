@@ -198,11 +198,28 @@ function drawCursorLabels(pen, tokens, cursor, at, style) {
   const y = at.top + (cursor.row - at.from.row + 0.5) * at.cellH;
   const x = at.left + (cursor.col - at.from.col + 0.5) * at.cellW;
   pen.fillStyle = style.getPropertyValue('--surface');
-  pen.fillRect(0, y - LABEL / 2 - 2, at.left - 3, LABEL + 4);
-  pen.fillRect(x - LABEL / 2 - 2, 0, LABEL + 4, at.top - 3);
+  for (const dy of near(cursor.row - at.from.row, at.cellH)) {
+    pen.fillRect(0, y + dy - LABEL / 2, at.left - 3, LABEL);
+  }
+  for (const dx of near(cursor.col - at.from.col, at.cellW)) {
+    pen.fillRect(x + dx - LABEL / 2, 0, LABEL, at.top - 3);
+  }
   pen.fillStyle = style.outlineColor;
   rowLabel(pen, tokens[cursor.row].text, cursor.row, at);
   colLabel(pen, tokens[cursor.col]?.text ?? '', cursor.col, at);
+}
+
+/**
+ * Where the labels lie that a label at the cursor would half cover: they go whole.
+ * @param {number} index  of the cursor's row or column among those that are drawn
+ * @param {number} cell   CSS pixels
+ * @returns {number[]} CSS pixels from the cursor's own, which is one of them
+ */
+function near(index, cell) {
+  const step = Math.ceil(LABEL / cell);
+  const last = Math.floor(index / step) * step;
+  const others = [last, last + step].map((label) => (label - index) * cell);
+  return [0, ...others.filter((away) => Math.abs(away) < LABEL)];
 }
 
 /**
