@@ -120,12 +120,17 @@ test('one can chat and look at attention with the keyboard alone', { skip }, asy
   await page.answered();
   await tabTo(screen, 'heatmap');
   const readouts = [];
+  let said = '';
   for (const key of ['ArrowLeft', 'ArrowLeft', 'ArrowUp', 'ArrowRight', 'Home', 'End']) {
     await screen.keyboard.press(key);
-    const said = await page.text('attention-live');
-    assert.match(said, /^\d+ “.*” → \d+ “.*”: /);
-    // What is read out is what is shown.
-    await until(page.tab, said, (text) => document.querySelector('.readout')?.textContent === text, said);
+    // Every key moves the cell; what is read out, a moment later, is what is shown.
+    const moved = (/** @type {string} */ before) => {
+      const live = document.querySelector('[data-testid="attention-live"]')?.textContent;
+      return live !== before && live === document.querySelector('.readout')?.textContent;
+    };
+    await until(page.tab, `what ${key} reads out`, moved, said);
+    said = await page.text('attention-live');
+    assert.match(said, /^\d+ “[^]*” → \d+ “[^]*”: /);
     readouts.push(said.replace(/“.*?”/g, ''));
   }
   const cells = readouts.map((text) => text.match(/\d+/g)?.slice(0, 2).map(Number) ?? []);
