@@ -120,16 +120,14 @@ test('one can chat and look at attention with the keyboard alone', { skip }, asy
   await page.answered();
   await tabTo(screen, 'heatmap');
   const readouts = [];
-  let said = '';
   for (const key of ['ArrowLeft', 'ArrowLeft', 'ArrowUp', 'ArrowRight', 'Home', 'End']) {
     await screen.keyboard.press(key);
-    // Every key moves the cell; what is read out, a moment later, is what is shown.
-    const moved = (/** @type {string} */ before) => {
+    // What is read out, a moment later, is what is shown.
+    await until(page.tab, `what ${key} reads out`, () => {
       const live = document.querySelector('[data-testid="attention-live"]')?.textContent;
-      return live !== before && live === document.querySelector('.readout')?.textContent;
-    };
-    await until(page.tab, `what ${key} reads out`, moved, said);
-    said = await page.text('attention-live');
+      return live !== '' && live === document.querySelector('.readout')?.textContent;
+    });
+    const said = await page.text('attention-live');
     assert.match(said, /^\d+ “[^]*” → \d+ “[^]*”: /);
     readouts.push(said.replace(/“.*?”/g, ''));
   }
