@@ -5,7 +5,7 @@ import { chromiumTab, launchChromium, skipWithout } from './browsers.js';
 import { DemoPage, until } from './demo-page.js';
 import { buildDemo, removeFolder, serveFolder } from './servers.js';
 
-// What the page looks like on other screens, and how it is used without a mouse.
+// What the page looks like on other screens, and what it tells screen readers.
 const skip = skipWithout('chromium');
 /** @type {import('playwright-core').Browser} */
 let browser;
@@ -91,60 +91,6 @@ test('the page follows the system to light and dark, and its own switch is kept'
   await screen.reload();
   await until(tab, 'the dark theme', () => document.documentElement.dataset.theme === 'dark');
   assert.ok((await tab.run(lightness)) < 60);
-  await page.checkQuiet();
-});
-
-/**
- * Presses Tab until an element has the focus.
- * @param {import('playwright-core').Page} screen @param {string} testid
- */
-async function tabTo(screen, testid) {
-  for (let i = 0; i < 60; i++) {
-    const focused = await screen.evaluate(() => document.activeElement?.getAttribute('data-testid'));
-    if (focused === testid) return;
-    await screen.keyboard.press('Tab');
-  }
-  throw new Error(`Tab does not reach ${testid}`);
-}
-
-test('one can chat and look at attention with the keyboard alone', { skip }, async (t) => {
-  const { page, screen } = await openDemo(t, { viewport: { width: 1280, height: 800 } });
-  await tabTo(screen, 'file');
-  const chooser = screen.waitForEvent('filechooser');
-  await screen.keyboard.press('Enter');
-  await (await chooser).setFiles(fixture('llama_gqa'));
-  await page.loaded();
-  await tabTo(screen, 'prompt');
-  await screen.keyboard.type('hello');
-  await screen.keyboard.press('Enter');
-  await page.answered();
-  await tabTo(screen, 'heatmap');
-  const readouts = [];
-  for (const key of ['ArrowLeft', 'ArrowLeft', 'ArrowUp', 'ArrowRight', 'Home', 'End']) {
-    await screen.keyboard.press(key);
-    // What is read out, a moment later, is what is shown.
-    await until(page.tab, `what ${key} reads out`, () => {
-      const live = document.querySelector('[data-testid="attention-live"]')?.textContent;
-      return live !== '' && live === document.querySelector('.readout')?.textContent;
-    });
-    const said = await page.text('attention-live');
-    assert.match(said, /^\d+ “[^]*” → \d+ “[^]*”: /);
-    readouts.push(said.replace(/“.*?”/g, ''));
-  }
-  const cells = readouts.map((text) => text.match(/\d+/g)?.slice(0, 2).map(Number) ?? []);
-  const [row, col] = cells[0];
-  const expected = [
-    [row, col],
-    [row, col - 1],
-    [row - 1, col - 1],
-    [row - 1, col],
-    [row - 1, 0],
-    [row - 1, row - 1],
-  ];
-  assert.deepEqual(
-    cells,
-    expected.map(([r, c]) => [r, Math.min(r, c)]),
-  );
   await page.checkQuiet();
 });
 
