@@ -50,3 +50,18 @@ test('wrong types and positions are refused', () => {
   assert.throws(() => kvPlan(shape, -1), { code: 'BAD_ARGUMENT' });
   assert.throws(() => kvPlan(shape, 1.5), { code: 'BAD_ARGUMENT' });
 });
+
+test('a shape that lacks something, or has what does not exist, is refused by name', () => {
+  const shape = { layers: 2, kvHeads: 1, keyDim: 32 };
+  for (const [wrong, what] of [
+    [undefined, /object/],
+    [{ ...shape, layers: undefined }, /layers is undefined/],
+    [{ ...shape, keyDim: 1.5 }, /keyDim is 1.5/],
+    [{ ...shape, kvHeads: '8' }, /kvHeads is "8"/],
+    [{ ...shape, heads: 8 }, /unknown option "heads"/],
+    [{ ...shape, window: 8, windowed: [true] }, /windowed has 1 entries/],
+  ]) {
+    assert.throws(() => kvPlan(wrong, 1), { code: 'BAD_ARGUMENT', message: what });
+  }
+  assert.equal(kvPlan({ layers: 2, rank: 32, ropeDim: 16 }, 1).bytes, 2 * 48 * 2);
+});

@@ -1,7 +1,10 @@
-import { HeadlightError } from './errors.js';
+import { checkInteger, INT32_MAX } from './checks.js';
+import { checkOptions, HeadlightError } from './errors.js';
 
 /** Positions that the cache takes at a time, for each layer. */
 export const BLOCK_POSITIONS = 64;
+
+const SIZES = /** @type {const} */ (['layers', 'kvHeads', 'keyDim', 'valueDim', 'rank', 'ropeDim', 'window']);
 
 /**
  * Bytes of one cached row of n values.
@@ -38,6 +41,25 @@ function positionBytes(shape, type) {
 }
 
 /**
+ * @param {import('./types.js').KvShape} shape
+ * @throws {HeadlightError} BAD_ARGUMENT
+ */
+function checkShape(shape) {
+  checkOptions(shape ?? null, [...SIZES, 'windowed'], 'kvPlan');
+  for (const name of SIZES) {
+    const needed = name === 'layers' || (!shape.rank && (name === 'kvHeads' || name === 'keyDim'));
+    if (needed || shape[name] !== undefined) checkInteger(shape[name], `kvPlan: ${name}`, 0, INT32_MAX);
+  }
+  const { windowed, layers } = shape;
+  if (windowed && windowed.length !== layers) {
+    throw new HeadlightError(
+      'BAD_ARGUMENT',
+      `kvPlan: windowed has ${windowed.length} entries, must have one for each of ${layers} layers`,
+    );
+  }
+}
+
+/**
  * What a KV cache takes: rows in use, without the rounding up to blocks.
  * A layer with a window holds min(positions, window) rows.
  * @param {import('./types.js').KvShape} shape
@@ -57,6 +79,7 @@ export function kvPlan(shape, positions, type = 'f16') {
       `kvPlan: positions is ${positions}, must be a whole number, 0 or more`,
     );
   }
+  checkShape(shape);
   const row = positionBytes(shape, type);
   const perLayer = Array.from({ length: shape.layers }, (_, layer) => {
     const windowed = shape.window && (shape.windowed?.[layer] ?? true);
