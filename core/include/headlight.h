@@ -72,17 +72,30 @@ HL_API uint8_t *hl_model_window(hl_model *m, size_t *size);
  * than the window). */
 HL_API hl_status hl_model_commit(hl_model *m, size_t n);
 
-/* The input has ended. HL_ETRUNCATED when the file has not. Afterwards sessions can be made, unless the file
- * is a vocabulary without tensors: then only tokenizing works. */
+/* One file of a split model (NAME-00001-of-00003.gguf; metadata says how many there are: hl_info.n_parts) has
+ * ended; the bytes that follow are the next one's. The parts come in their order. Errors are final and say in
+ * which part they are: HL_ETRUNCATED (the file has not ended), HL_EFORMAT (the model is whole, or has no
+ * further part; the next commits refuse a part that is out of order or belongs to another model).
+ *
+ * headers_only: the rest of the file may be missing once its header is there, for a look at all tensors
+ * without their weights; hl_model_finish then refuses. */
+HL_API hl_status hl_model_next_part(hl_model *m, bool headers_only);
+
+/* The input has ended. HL_ETRUNCATED when the file has not, or when parts are missing. Afterwards sessions can
+ * be made, unless the file is a vocabulary without tensors: then only tokenizing works. */
 HL_API hl_status hl_model_finish(hl_model *m);
 
 /* True once hyperparameters, tokenizer and tensor list are known. hl_model_info, hl_meta_*, hl_tensor_* and
- * tokenizing work from then on. */
+ * tokenizing work from then on. Of a split model the first part has the metadata; each part's header adds its
+ * tensors. */
 HL_API bool hl_model_has_header(const hl_model *m);
 
+/* Parts whose header has arrived: 1 for a whole file, hl_info.n_parts when all tensors are known. */
+HL_API int hl_model_parts(const hl_model *m);
+
 /* Whether the header binds to a runnable model: every tensor that its architecture needs is there in the
- * right shape and in a type that is built in. Known before any weight arrives. HL_ESTATE before the
- * header. */
+ * right shape and in a type that is built in. Known before any weight arrives; of a split model what is known
+ * so far: a missing tensor with the last part's header. HL_ESTATE before the header. */
 HL_API hl_status hl_model_check(const hl_model *m);
 
 typedef enum hl_attention_kind { HL_MHA = 0, HL_GQA = 1, HL_MQA = 2, HL_MLA = 3 } hl_attention_kind;
@@ -96,11 +109,13 @@ struct hl_info {
     int32_t bos, eos, eot, unk, pad; /* token ids, -1 when the file has none */
     int32_t add_bos, add_eos;        /* 1 when the tokenizer adds them */
     int32_t sliding_window;          /* positions, 0 when all layers see everything */
-    double n_params;                 /* weights in the file */
-    double file_bytes;               /* header, padding and tensor data: where the file ends */
-    double packed_bytes;             /* of all weights once packed */
-    double staging_bytes;            /* of the largest tensor: what loading takes beside packed_bytes */
-    double scratch_bytes;            /* of the decoder, beside packed_bytes once the model is loaded */
+    int32_t n_parts;                 /* files that the model is split into; 1 for a whole file */
+    /* Of a split model the rest is of the parts whose header has arrived (hl_model_parts). */
+    double n_params;      /* weights in the file */
+    double file_bytes;    /* header, padding and tensor data: where the file ends */
+    double packed_bytes;  /* of all weights once packed */
+    double staging_bytes; /* of the largest tensor: what loading takes beside packed_bytes */
+    double scratch_bytes; /* of the decoder, beside packed_bytes once the model is loaded */
 };
 
 /* Fills *out. HL_ESTATE before the header. */

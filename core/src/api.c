@@ -79,11 +79,17 @@ hl_status hl_model_commit(hl_model *m, size_t n) {
     CHECK(!m->failed, HL_ESTATE, "model: loading has failed before: load it anew");
     hl_status status = model_commit(m->model, n);
     if (status != HL_OK) return fail(m, status);
-    if (!m->tokenizer && gguf_has_header(m->model->gguf)) {
+    if (!m->tokenizer && hl_model_has_header(m)) {
         status = tokenizer_new(&m->tokenizer, &m->mem, m->model->gguf);
         if (status != HL_OK) return fail(m, status);
     }
     return HL_OK;
+}
+
+hl_status hl_model_next_part(hl_model *m, bool headers_only) {
+    CHECK(!m->failed, HL_ESTATE, "model: loading has failed before: load it anew");
+    hl_status status = model_next_part(m->model, headers_only);
+    return status == HL_OK ? HL_OK : fail(m, status);
 }
 
 hl_status hl_model_finish(hl_model *m) {
@@ -95,6 +101,8 @@ hl_status hl_model_finish(hl_model *m) {
 }
 
 bool hl_model_has_header(const hl_model *m) { return gguf_has_header(m->model->gguf); }
+
+int hl_model_parts(const hl_model *m) { return model_n_headers(m->model); }
 
 static hl_status need_header(const hl_model *m) {
     CHECK(hl_model_has_header(m), HL_ESTATE, "model: the header has not arrived yet");
@@ -126,10 +134,10 @@ static void info_tokens(const struct tokenizer *t, struct hl_info *out) {
     out->add_eos = tokenizer_adds_eos(t);
 }
 
-static double n_params(const struct gguf *g) {
+static double n_params(const struct model *m) {
     double n = 0;
-    for (int i = 0; i < gguf_n_tensors(g); i++) {
-        const int32_t *dims = gguf_tensor(g, i)->dims;
+    for (int i = 0; i < model_n_tensors(m); i++) {
+        const int32_t *dims = model_tensor(m, i)->dims;
         n += (double)dims[0] * dims[1] * dims[2] * dims[3];
     }
     return n;
@@ -154,8 +162,9 @@ hl_status hl_model_info(const hl_model *m, struct hl_info *out) {
         .n_expert_used = hp->n_expert_used,
         .sliding_window = hp->window,
         .attention = attention_kind(hp),
-        .n_params = n_params(m->model->gguf),
-        .file_bytes = (double)gguf_file_bytes(m->model->gguf),
+        .n_parts = m->model->n_split,
+        .n_params = n_params(m->model),
+        .file_bytes = model_file_bytes(m->model),
         .packed_bytes = m->model->packed_bytes,
         .staging_bytes = m->model->staging_bytes,
     };
@@ -221,10 +230,10 @@ const char *hl_meta_string(const hl_model *m, int i, int j, size_t *n) {
     return text(element_in_range(m, i, j) ? gguf_string(m->model->gguf, i, j) : (struct str){NULL, 0}, n);
 }
 
-int hl_tensor_count(const hl_model *m) { return hl_model_has_header(m) ? gguf_n_tensors(m->model->gguf) : 0; }
+int hl_tensor_count(const hl_model *m) { return model_n_tensors(m->model); }
 
 static const struct gguf_tensor *tensor_at(const hl_model *m, int i) {
-    return i >= 0 && i < hl_tensor_count(m) ? gguf_tensor(m->model->gguf, i) : NULL;
+    return i >= 0 && i < hl_tensor_count(m) ? model_tensor(m->model, i) : NULL;
 }
 
 const char *hl_tensor_name(const hl_model *m, int i, size_t *n) {

@@ -77,6 +77,9 @@ static inline hl_status header_read(struct header *h) {
     free(bytes);
     if (!arch || !gguf_has_header(h->g)) return HL_ESTATE;
     hl_status status = hparams_read(&h->hp, arch, h->g);
+    bool has_freqs = gguf_find_tensor(h->g, "rope_freqs.weight") >= 0,
+         has_long = gguf_find_tensor(h->g, "rope_factors_long.weight") >= 0;
+    if (status == HL_OK) status = hparams_rope_scale(&h->hp, arch, h->g, has_freqs, has_long);
     if (status != HL_OK || h->hp.n_layer > 64) return status;
     return hparams_windows(&h->hp, arch, h->g, h->layers);
 }

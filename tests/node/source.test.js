@@ -295,7 +295,6 @@ const BAD = [
   ['a folder', () => '/', 'BAD_ARGUMENT', /no file/],
   ['a number', () => 5, 'BAD_ARGUMENT', /source must be/],
   ['an empty string', () => '', 'BAD_ARGUMENT', /empty/],
-  ['a split set', () => ['a', 'b'], 'UNSUPPORTED', /split/],
   ['a file of another host', () => 'file://host/x', 'BAD_ARGUMENT', /file:\/\/host\/x/],
   ['an address that is none', () => 'http://[', 'BAD_ARGUMENT', /no URL/],
   ['a stream that someone else reads', () => lockedStream(), 'BAD_ARGUMENT', /cannot be read/],

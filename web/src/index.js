@@ -5,7 +5,8 @@ import { abortError, checkOptions, HeadlightError } from './errors.js';
 import { chooseVariant, detect, features } from './features.js';
 import { checkOverflow, Model } from './model.js';
 import { kvPlan } from './plan.js';
-import { describeSource, orRefuse, throwIfAborted } from './source.js';
+import { orRefuse, throwIfAborted } from './source.js';
+import { describeSources } from './split.js';
 
 /**
  * @typedef {import('./types.js').Source} Source
@@ -86,8 +87,9 @@ function workerOptions(options) {
   if (template !== undefined && typeof template !== 'string') {
     throw new HeadlightError('BAD_ARGUMENT', 'load: template must be a string');
   }
-  if (sha256 !== undefined && !/^[0-9a-f]{64}$/i.test(sha256)) {
-    throw new HeadlightError('BAD_ARGUMENT', 'load: sha256 must be 64 hexadecimal digits');
+  const hashes = sha256 === undefined ? [] : [sha256].flat();
+  if (hashes.some((hash) => !/^[0-9a-f]{64}$/i.test(hash))) {
+    throw new HeadlightError('BAD_ARGUMENT', 'load: sha256 must be 64 hexadecimal digits, of each file');
   }
   if (maxMemory !== undefined && !(typeof maxMemory === 'number' && maxMemory > 0)) {
     throw new HeadlightError('BAD_ARGUMENT', `load: maxMemory is ${maxMemory}, must be a number of bytes`);
@@ -104,7 +106,7 @@ function workerOptions(options) {
     kv,
     precision,
     overflow,
-    sha256,
+    sha256: hashes,
     maxMemory,
     template,
     assets: folder,
@@ -140,8 +142,15 @@ export async function load(source, options = {}) {
   checkCallbacks(options);
   const { signal, onProgress } = options;
   throwIfAborted(signal, 'load');
-  const { spec, pieces } = describeSource(source, options.headers);
-  const iterator = pieces?.[Symbol.asyncIterator]();
+  const { specs, pieces } = describeSources(source, options.headers);
+  const hashes = options.sha256 === undefined ? specs.length : [options.sha256].flat().length;
+  if (hashes !== specs.length) {
+    throw new HeadlightError(
+      'BAD_ARGUMENT',
+      `load: sha256 has ${hashes} of ${specs.length} files: give a list with one for each, in their order`,
+    );
+  }
+  const iterators = pieces.map((of) => of?.[Symbol.asyncIterator]());
   const engine = new Engine();
   const tell = (/** @type {import('./types.js').Progress} */ progress) => {
     try {
@@ -155,10 +164,11 @@ export async function load(source, options = {}) {
   try {
     const call = engine.call(
       'load',
-      { spec, options: forWorker },
+      { specs, options: forWorker },
       {
         onEvent: (event, data) => {
-          if (event === 'pull' && iterator) void engine.pump(call.id, iterator);
+          const iterator = event === 'pull' ? iterators[data] : undefined;
+          if (iterator) void engine.pump(call.id, iterator);
           else if (event === 'progress') tell(data);
         },
       },
@@ -169,7 +179,7 @@ export async function load(source, options = {}) {
     throw error;
   } finally {
     signal?.removeEventListener('abort', stop);
-    void iterator?.return?.(undefined)?.catch?.(() => {});
+    for (const iterator of iterators) void iterator?.return?.(undefined)?.catch?.(() => {});
   }
 }
 

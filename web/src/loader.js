@@ -40,18 +40,20 @@ const mb = (bytes) => `${Math.ceil(bytes / 1e6)} MB`;
  * @param {import('./wasm.js').Core} core with a header
  * @param {number} context positions
  * @param {import('./types.js').KvType} kv
+ * @param {number} [more] bytes of packed weights that the core does not know of yet
  * @throws {HeadlightError} NO_MEMORY, with what would fit
  */
-export function planMemory(core, context, kv) {
+export function planMemory(core, context, kv, more = 0) {
   const info = core.info();
+  const packed = info.packedBytes + more;
   const use = core.memoryUse();
   const cacheOf = (/** @type {number} */ positions) => kvPlan(shapeOf(info), positions, kv).bytes;
   const cache = cacheOf(context);
-  const weights = Math.max(0, info.packedBytes - use.weights);
+  const weights = Math.max(0, packed - use.weights);
   // What a tensor takes while it is packed is free again before the cache grows.
   const rest = (/** @type {number} */ bytes) => Math.max(info.stagingBytes, bytes) + MARGIN;
   if (core.reserve(weights + rest(cache))) return;
-  const need = info.packedBytes + rest(cache);
+  const need = packed + rest(cache);
   let fits = context;
   do fits = Math.floor(fits / 2);
   while (fits >= 256 && !core.reserve(weights + rest(cacheOf(fits))));
@@ -61,7 +63,7 @@ export function planMemory(core, context, kv) {
       : 'close other pages, or take a smaller model or a stronger quantization';
   throw new HeadlightError(
     'NO_MEMORY',
-    `The model needs ${mb(need)} (weights ${mb(info.packedBytes)}, cache ${mb(cache)} for ${context} positions), ` +
+    `The model needs ${mb(need)} (weights ${mb(packed)}, cache ${mb(cache)} for ${context} positions), ` +
       `more than there is: ${advice}`,
   );
 }
@@ -100,52 +102,115 @@ class Meter {
 }
 
 /**
- * Takes a file into the core.
- * @param {import('./wasm.js').Core} core
- * @param {import('./source.js').ByteSource} source
- * @param {object} options
- * @param {(info: import('./wasm.js').CoreInfo) => void} options.onHeader may refuse by throwing
- * @param {(progress: import('./types.js').Progress) => void} [options.onProgress]
- * @param {string} [options.sha256] hex
- * @returns {Promise<void>}
- * @throws {HeadlightError} what the source, the core or onHeader throws; CHECKSUM
+ * Bytes of the files from number `from` on; undefined when one does not say.
+ * @param {import('./source.js').ByteSource[]} sources
+ * @param {number} from
+ * @returns {number | undefined}
  */
-export async function loadInto(core, source, { onHeader, onProgress = () => {}, sha256 }) {
-  const hash = sha256 === undefined ? undefined : await (await import('hash-wasm')).createSHA256();
-  const meter = new Meter(onProgress, source.size);
-  let header = false;
-  let wanted = true;
-  for await (const piece of source.chunks()) {
-    hash?.update(piece);
-    if (wanted) wanted = core.push(piece);
-    if (!header && core.hasHeader()) {
-      header = true;
-      onHeader(core.info());
-      meter.total ??= core.info().fileBytes;
+function sizeFrom(sources, from) {
+  return sources.slice(from).reduce((sum, { size }) => sum + (size ?? NaN), 0) || undefined;
+}
+
+/**
+ * Packed bytes of the files whose headers have not arrived: as many for each byte as of those that have.
+ * @param {import('./wasm.js').Core} core
+ * @param {import('./source.js').ByteSource[]} sources
+ */
+function packedToCome(core, sources) {
+  if (core.parts() === sources.length) return 0;
+  const here = core.tensors().reduce((sum, tensor) => sum + tensor.bytes, 0);
+  const ratio = here > 0 ? core.info().packedBytes / here : 1;
+  return ratio * (sizeFrom(sources, core.parts()) ?? 0);
+}
+
+/**
+ * @param {import('./wasm.js').Core} core with the first file's header
+ * @param {import('./source.js').ByteSource[]} sources
+ * @throws {HeadlightError} BAD_ARGUMENT before the weights of a set that is not whole are fetched
+ */
+function checkCount(core, sources) {
+  const { nParts } = core.info();
+  const [{ name }, { length }] = [sources[0], sources];
+  if (nParts === length) return;
+  const what = nParts === 1 ? 'is a whole model' : `is a part of a model that is split into ${nParts} files`;
+  throw new HeadlightError(
+    'BAD_ARGUMENT',
+    `${name}: the file ${what}, and ${length} ${length === 1 ? 'was' : 'were'} given: ` +
+      (nParts === 1 ? 'give it alone' : 'give all of them as a list, in their order'),
+  );
+}
+
+/**
+ * Takes a model into the core, file after file.
+ * @param {import('./wasm.js').Core} core
+ * @param {import('./source.js').ByteSource[]} sources
+ * @param {object} options
+ * @param {(info: import('./wasm.js').CoreInfo, rest: number) => void} options.onHeader after each file's header; may
+ *   refuse by throwing. rest: about how many bytes of packed weights the files that follow have
+ * @param {(progress: import('./types.js').Progress) => void} [options.onProgress]
+ * @param {string[]} [options.sha256] hex, of each file
+ * @returns {Promise<void>}
+ * @throws {HeadlightError} what the sources, the core or onHeader throws; CHECKSUM, BAD_ARGUMENT
+ */
+export async function loadInto(core, sources, { onHeader, onProgress = () => {}, sha256 = [] }) {
+  const meter = new Meter(onProgress, sizeFrom(sources, 0));
+  const onPart = (/** @type {number} */ i) => {
+    if (i === 0) checkCount(core, sources);
+    onHeader(core.info(), packedToCome(core, sources));
+    if (i === sources.length - 1) meter.total ??= core.info().fileBytes;
+  };
+  for (const [i, source] of sources.entries()) {
+    const digest = await loadFile(core, source, i, onPart, meter, sha256[i] !== undefined);
+    if (i < sources.length - 1) core.nextPart();
+    else core.finish();
+    if (digest !== sha256[i]?.toLowerCase()) {
+      throw new HeadlightError(
+        'CHECKSUM',
+        `${source.name}: sha256 is ${digest}, not ${sha256[i]}: the file is another one or damaged`,
+      );
     }
-    meter.add(piece.byteLength);
-    if (!wanted && !hash) break;
-  }
-  core.finish();
-  const digest = hash?.digest('hex');
-  if (digest !== sha256?.toLowerCase()) {
-    throw new HeadlightError(
-      'CHECKSUM',
-      `${source.name}: sha256 is ${digest}, not ${sha256}: the file is another one or damaged`,
-    );
   }
   meter.report('ready');
 }
 
 /**
- * Takes only the header: enough for the tokenizer and all facts.
  * @param {import('./wasm.js').Core} core
  * @param {import('./source.js').ByteSource} source
+ * @param {number} i number of the file
+ * @param {(i: number) => void} onHeader
+ * @param {Meter} meter
+ * @param {boolean} hashed
+ * @returns {Promise<string | undefined>} the sha256 in hex
+ */
+async function loadFile(core, source, i, onHeader, meter, hashed) {
+  const hash = hashed ? await (await import('hash-wasm')).createSHA256() : undefined;
+  let header = false;
+  let wanted = true;
+  for await (const piece of source.chunks()) {
+    hash?.update(piece);
+    if (wanted) wanted = core.push(piece);
+    if (!header && core.parts() > i) {
+      header = true;
+      onHeader(i);
+    }
+    meter.add(piece.byteLength);
+    if (!wanted && !hash) break;
+  }
+  return hash?.digest('hex');
+}
+
+/**
+ * Takes only headers: of the first file, enough for the tokenizer and hyperparameters, or of all, for the tensors.
+ * @param {import('./wasm.js').Core} core
+ * @param {import('./source.js').ByteSource[]} sources
  * @returns {Promise<void>}
  */
-export async function loadHeader(core, source) {
-  for await (const piece of source.chunks()) {
-    if (!core.push(piece) || core.hasHeader()) break;
+export async function loadHeaders(core, sources) {
+  for (const [i, source] of sources.entries()) {
+    if (i > 0) core.nextPart(true);
+    for await (const piece of source.chunks()) {
+      if (!core.push(piece, i + 1) || core.parts() > i) break;
+    }
+    if (core.parts() <= i) core.finish();
   }
-  if (!core.hasHeader()) core.finish();
 }

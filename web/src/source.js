@@ -21,17 +21,13 @@ const RETRY_MS = 250;
 const PIECE = 1 << 20;
 
 /**
- * What the caller gave, as a spec for the worker, and for bytes or streams the pieces to pump to it.
- * @param {import('./types.js').Source} source
+ * One file that the caller gave, as a spec for the worker, and for bytes or streams the pieces to pump to it.
+ * @param {import('./types.js').SingleSource} source
  * @param {HeadersInit} [headers] for URLs
  * @returns {{ spec: SourceSpec, pieces?: AsyncIterable<Uint8Array> }}
  * @throws {HeadlightError} BAD_ARGUMENT, UNSUPPORTED, NOT_FOUND, NETWORK
  */
 export function describeSource(source, headers) {
-  if (Array.isArray(source)) {
-    if (source.length === 1) return describeSource(source[0], headers);
-    throw new HeadlightError('UNSUPPORTED', 'load: split files are not built in yet; give one file');
-  }
   if (typeof source === 'string' || source instanceof URL) return { spec: describeAddress(source, headers) };
   if (source instanceof Blob) return { spec: { kind: 'blob', blob: source } };
   if (source instanceof Uint8Array) {
@@ -409,7 +405,7 @@ function reasonOf(cause) {
  * Pieces that arrive in messages; asking for one wakes the sender. One is under way at a time.
  */
 export class Pump {
-  /** @param {() => void} ask wants the next piece */
+  /** @param {(part: number) => void} ask wants the next piece of this part */
   constructor(ask) {
     this.ask = ask;
     /** @type {((piece: Uint8Array | null) => void) | undefined} */
@@ -428,13 +424,16 @@ export class Pump {
     this.reject?.(error);
   }
 
-  /** @returns {AsyncGenerator<Uint8Array>} */
-  async *chunks() {
+  /**
+   * @param {number} part of a split model, from 0
+   * @returns {AsyncGenerator<Uint8Array>}
+   */
+  async *chunks(part) {
     for (;;) {
       const piece = await new Promise((resolve, reject) => {
         this.resolve = resolve;
         this.reject = reject;
-        this.ask();
+        this.ask(part);
       });
       if (piece === null) return;
       yield piece;

@@ -4,6 +4,7 @@
  * @typedef {string | URL | File | Blob | Response | ReadableStream<Uint8Array> | Uint8Array} SingleSource
  *   a URL, an opened file, or bytes; in Node a string without a scheme is a path
  * @typedef {SingleSource | SingleSource[]} Source
+ *   a list holds the parts of a split model, in their order; the URL or path of NAME-00001-of-0000N.gguf stands for all N
  * @typedef {'f32' | 'f16' | 'q8_0'} KvType
  * @typedef {'fast' | 'high'} Precision
  * @typedef {'relaxed' | 'simd' | 'single'} Variant
@@ -24,7 +25,7 @@
  * @property {Precision} [precision] default fast: 8-bit activations, 15-bit where a row is large; high: 16-bit
  * @property {Variant} [variant] default: the fastest that works here
  * @property {Overflow} [overflow] default stop
- * @property {string} [sha256] hex of the file; refused when it differs
+ * @property {string | string[]} [sha256] hex of the file, or of each part's; refused when it differs
  * @property {HeadersInit} [headers] for URLs
  * @property {string | URL} [assets] folder of the .wasm and .mjs files of dist/, when they were moved
  * @property {number} [maxMemory] bytes of linear memory at most

@@ -27,13 +27,14 @@ export const CONTINUE = 4;
 /** HL_CHUNK: positions that are evaluated together. */
 export const CHUNK = 64;
 
-/** Fields of struct hl_info in order: 22 int32, then doubles from byte 88 on. */
+/** Fields of struct hl_info in order: int32, then doubles from the next multiple of 8 on. */
 const INFO_INTS = (
   'nLayer nHead nHeadKv nEmbd nFf nVocab nCtxTrain dHeadK dHeadV kvLoraRank dRope nExpert nExpertUsed attention ' +
-  'bos eos eot unk pad addBos addEos slidingWindow'
+  'bos eos eot unk pad addBos addEos slidingWindow nParts'
 ).split(' ');
-const INFO_DOUBLES = ['nParams', 'fileBytes', 'packedBytes', 'stagingBytes'];
-const INFO_BYTES = 88 + 8 * INFO_DOUBLES.length;
+const INFO_DOUBLES = ['nParams', 'fileBytes', 'packedBytes', 'stagingBytes', 'scratchBytes'];
+const INFO_DOUBLES_AT = 8 * Math.ceil(INFO_INTS.length / 2);
+const INFO_BYTES = INFO_DOUBLES_AT + 8 * INFO_DOUBLES.length;
 const MEMORY_FIELDS = /** @type {const} */ (['weights', 'cache', 'scratch', 'tokenizer', 'peak']);
 const CACHE_FIELDS = /** @type {const} */ (['positions', 'blocks', 'used', 'reserved', 'shared']);
 const SAMPLER_BYTES = 52;
@@ -41,7 +42,8 @@ const SAMPLER_BYTES = 52;
 /**
  * @typedef {Record<'nLayer' | 'nHead' | 'nHeadKv' | 'nEmbd' | 'nFf' | 'nVocab' | 'nCtxTrain' | 'dHeadK' | 'dHeadV' |
  *   'kvLoraRank' | 'dRope' | 'nExpert' | 'nExpertUsed' | 'attention' | 'bos' | 'eos' | 'eot' | 'unk' | 'pad' | 'addBos' |
- *   'addEos' | 'slidingWindow' | 'nParams' | 'fileBytes' | 'packedBytes' | 'stagingBytes', number> &
+ *   'addEos' | 'slidingWindow' | 'nParts' | 'nParams' | 'fileBytes' | 'packedBytes' | 'stagingBytes' | 'scratchBytes',
+ *   number> &
  *   { windowed?: boolean[] }} CoreInfo windowed: which layers have the sliding window, where the model has one
  * @typedef {Record<typeof CACHE_FIELDS[number], number>} CoreCache
  * @typedef {string | number | boolean | null} MetaScalar
@@ -66,7 +68,7 @@ export class Core {
     this.decoder = new TextDecoder('utf-8', { ignoreBOM: true });
     /** @type {CoreInfo | undefined} */
     this.known = undefined;
-    /** 64 bytes for results by pointer. */
+    /** Room for results by pointer. */
     this.out = this.alloc(INFO_BYTES);
   }
 
@@ -207,10 +209,12 @@ export class Core {
   /**
    * Gives the core the next bytes of the file: each is written once, to where the core wants it.
    * @param {Uint8Array} piece
-   * @returns {boolean} false when the file is complete and the rest is not needed
+   * @param {number} [headers] ends when so many are complete, and leaves the rest
+   * @returns {boolean} false when the file is complete, or its header is, and the rest is not needed
    */
-  push(piece) {
+  push(piece, headers = Infinity) {
     for (let at = 0; at < piece.length;) {
+      if (this.parts() >= headers) return false;
       const pointer = this.checkPointer(this.module._hl_model_window(this.model, this.out));
       const room = this.view.getUint32(this.out, true);
       if (room === 0) return false;
@@ -220,6 +224,19 @@ export class Core {
       at += n;
     }
     return true;
+  }
+
+  /**
+   * The file has ended; the next part of a split model follows.
+   * @param {boolean} [headersOnly] the file may end behind its header
+   */
+  nextPart(headersOnly = false) {
+    this.check(this.module._hl_model_next_part(this.model, headersOnly ? 1 : 0));
+  }
+
+  /** Files whose header has arrived. */
+  parts() {
+    return this.module._hl_model_parts(this.model);
   }
 
   finish() {
@@ -241,12 +258,15 @@ export class Core {
     this.check(this.module._hl_model_info(this.model, this.out));
     const out = /** @type {any} */ ({});
     INFO_INTS.forEach((name, i) => (out[name] = this.view.getInt32(this.out + 4 * i, true)));
-    INFO_DOUBLES.forEach((name, i) => (out[name] = this.view.getFloat64(this.out + 88 + 8 * i, true)));
+    INFO_DOUBLES.forEach(
+      (name, i) => (out[name] = this.view.getFloat64(this.out + INFO_DOUBLES_AT + 8 * i, true)),
+    );
     if (out.slidingWindow > 0) {
       const window = (/** @type {number} */ layer) => this.module._hl_model_window_of(this.model, layer);
       out.windowed = Array.from({ length: out.nLayer }, (_, layer) => window(layer) > 0);
     }
-    return (this.known = out);
+    if (this.parts() === out.nParts) this.known = out;
+    return out;
   }
 
   /** @returns {'MHA' | 'GQA' | 'MQA' | 'MLA'} */

@@ -6,7 +6,8 @@ import { Answer } from './generate.js';
 import { openCore } from './instance.js';
 import { contextOf, loadInto, planMemory } from './loader.js';
 import { WorkerSession } from './sessions.js';
-import { openSource, Pump } from './source.js';
+import { Pump } from './source.js';
+import { openSources } from './split.js';
 import { BOS, KV_TYPES, SPECIAL } from './wasm.js';
 import { describeModel } from './describe.js';
 
@@ -53,7 +54,7 @@ class Request {
     this.credit = WINDOW;
     /** @type {(() => void)[]} */
     this.waiting = [];
-    this.pump = new Pump(() => this.post('pull', null));
+    this.pump = new Pump((part) => this.post('pull', part));
   }
 
   get signal() {
@@ -144,7 +145,7 @@ async function checkTemplate(source) {
 
 /** What can be asked; each gets its arguments and the request. @type {Record<string, (args: any, request: Request) => Promise<any>>} */
 const methods = {
-  async load({ spec, options }, request) {
+  async load({ specs, options }, request) {
     if (options.buildId !== buildId) {
       throw new HeadlightError(
         'BUILD_MISMATCH',
@@ -158,14 +159,14 @@ const methods = {
     progress({ stage: 'start', loaded: 0, total: undefined, bytesPerSecond: 0, fromStore: false });
     const opening = openCore({ variant, threads, precision, maxMemory, assets });
     opening.catch(() => {});
-    const source = await openSource(spec, () => request.pump.chunks());
+    const sources = await openSources(specs, (part) => request.pump.chunks(part));
     const opened = await opening;
-    await loadInto(opened, source, {
+    await loadInto(opened, sources, {
       sha256: options.sha256,
       onProgress: progress,
-      onHeader: (info) => {
+      onHeader: (info, rest) => {
         opened.checkModel();
-        planMemory(opened, contextOf(info, context), kv);
+        planMemory(opened, contextOf(info, context), kv, rest);
       },
     });
     core = opened;

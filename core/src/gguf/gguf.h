@@ -62,8 +62,9 @@ struct str gguf_string(const struct gguf *g, int i, int j);     /* {NULL, 0} for
 int gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, int i);
 int gguf_find_tensor(const struct gguf *g, const char *name); /* -1: absent */
-uint64_t gguf_header_hash(const struct gguf *g);              /* of all metadata and tensor descriptions */
-uint64_t gguf_file_bytes(const struct gguf *g);               /* where the last tensor ends */
+int gguf_find_tensor_str(const struct gguf *g, struct str name);
+uint64_t gguf_header_hash(const struct gguf *g); /* of all metadata and tensor descriptions */
+uint64_t gguf_file_bytes(const struct gguf *g);  /* where the last tensor ends */
 
 /* s in a message: unprintable bytes as '?', cut when long. */
 struct gguf_label {

@@ -37,8 +37,12 @@ int gguf_find(const struct gguf *g, const char *key, size_t n) {
     return g->keys == NULL ? -1 : look_up(g->keys, g->n_entries, (struct str){key, n});
 }
 
+int gguf_find_tensor_str(const struct gguf *g, struct str name) {
+    return g->names == NULL ? -1 : look_up(g->names, g->n_infos, name);
+}
+
 int gguf_find_tensor(const struct gguf *g, const char *name) {
-    return g->names == NULL ? -1 : look_up(g->names, g->n_infos, (struct str){name, strlen(name)});
+    return gguf_find_tensor_str(g, (struct str){name, strlen(name)});
 }
 
 /* Any element of a number type as a double. */

@@ -197,18 +197,20 @@ static double packed_size(const struct gguf_tensor *t, const struct model_part *
     return (double)part->n * (double)one;
 }
 
-/* Gives n more bytes of the packed weights away. */
+/* Gives n more bytes of the file's packed weights away. */
 static size_t take(struct model *m, double n) {
     const double align = 64;
-    size_t offset = (size_t)m->packed_bytes;
+    struct shard *shard = shard_now(m);
+    size_t offset = (size_t)shard->n_bytes;
+    shard->n_bytes += ceil(n / align) * align;
     m->packed_bytes += ceil(n / align) * align;
     return offset;
 }
 
 /* Gives a part of tensor i its place behind what is packed already. */
 static hl_status add_part(struct model *m, int i, struct model_part part) {
-    const struct gguf_tensor *t = gguf_tensor(m->gguf, i);
-    struct model_binding *b = &m->bindings[i];
+    const struct gguf_tensor *t = gguf_tensor(shard_now(m)->gguf, i);
+    struct model_binding *b = &shard_now(m)->bindings[i];
     part.offset = take(m, packed_size(t, &part));
     b->parts[b->n_parts++] = part;
     if ((double)t->n_bytes > m->staging_bytes) m->staging_bytes = (double)t->n_bytes;
@@ -219,8 +221,8 @@ static hl_status add_part(struct model *m, int i, struct model_part part) {
 
 /* A run of the vector in tensor i, which is read as a whole when its first run is placed. */
 static hl_status add_run(struct model *m, int i, void *field, int first, int n) {
-    const struct gguf_tensor *t = gguf_tensor(m->gguf, i);
-    struct model_binding *b = &m->bindings[i];
+    const struct gguf_tensor *t = gguf_tensor(shard_now(m)->gguf, i);
+    struct model_binding *b = &shard_now(m)->bindings[i];
     size_t offset = b->n_parts > 0 ? b->parts[0].offset : take(m, t->dims[0] * (double)sizeof(float));
     b->is_vector = true;
     b->parts[b->n_parts++] =
@@ -231,14 +233,26 @@ static hl_status add_run(struct model *m, int i, void *field, int first, int n) 
     return HL_OK;
 }
 
+static bool all_headers(const struct model *m) { return m->n_shards == m->n_split; }
+
+/* *i: the tensor's index in the file whose header came last; -1: it has a place already, may be missing, or
+ * may come with another file. */
+static hl_status find_here(const struct model *m, const char *name, enum need need, int *i) {
+    int shard;
+    *i = shards_find(m, name, &shard);
+    CHECK(*i >= 0 || need == OPTIONAL || !all_headers(m), HL_EFORMAT, "model: tensor '%s' is missing", name);
+    if (shard != m->n_shards - 1) *i = -1;
+    return HL_OK;
+}
+
 /* base: the struct that slot->field is in. */
 static hl_status bind_slot(struct model *m, const struct slot *slot, const char *name, void *base) {
-    int i = gguf_find_tensor(m->gguf, name), n[3];
+    int i, n[3];
     void *field = (char *)base + slot->field;
-    if (i < 0 && slot->need == OPTIONAL) return HL_OK;
-    CHECK(i >= 0, HL_EFORMAT, "model: tensor '%s' is missing", name);
+    TRY(find_here(m, name, slot->need, &i));
+    if (i < 0) return HL_OK;
     for (int k = 0; k < 3; k++) n[k] = length_of(m, slot->dims[k]);
-    TRY(check_tensor(gguf_tensor(m->gguf, i), n));
+    TRY(check_tensor(gguf_tensor(shard_now(m)->gguf, i), n));
     if (slot->dims[1] == NONE) return add_run(m, i, field, 0, n[0]);
     return add_part(
         m, i,
@@ -258,8 +272,13 @@ static struct layer_name name_in(int l, const char *name) {
     return n;
 }
 
+static bool has(const struct model *m, const char *name) {
+    int shard;
+    return shards_find(m, name, &shard) >= 0;
+}
+
 static bool has_tensor(const struct model *m, int l, const char *name) {
-    return gguf_find_tensor(m->gguf, name_in(l, name).text) >= 0;
+    return has(m, name_in(l, name).text);
 }
 
 static hl_status bind_slots(struct model *m, int l, const struct slot *slots, int n) {
@@ -271,13 +290,12 @@ static hl_status bind_slots(struct model *m, int l, const struct slot *slots, in
 
 /* One tensor holds the rows of all slots, one after the other; of stacks, matrix by matrix. */
 static hl_status bind_fused(struct model *m, int l, const char *name, const struct slot *slots, int n_slots) {
-    struct layer_name full = name_in(l, name);
-    int i = gguf_find_tensor(m->gguf, full.text),
-        n[3] = {length_of(m, slots[0].dims[0]), 0, length_of(m, slots[0].dims[2])};
+    int i, n[3] = {length_of(m, slots[0].dims[0]), 0, length_of(m, slots[0].dims[2])};
     bool is_vector = slots[0].dims[1] == NONE;
-    CHECK(i >= 0, HL_EFORMAT, "model: tensor '%s' is missing", full.text);
+    TRY(find_here(m, name_in(l, name).text, NEEDED, &i));
+    if (i < 0) return HL_OK;
     for (int s = 0; s < n_slots; s++) n[1] += length_of(m, slots[s].dims[is_vector ? 0 : 1]);
-    TRY(check_tensor(gguf_tensor(m->gguf, i), is_vector ? (int[3]){n[1], 1, 1} : n));
+    TRY(check_tensor(gguf_tensor(shard_now(m)->gguf, i), is_vector ? (int[3]){n[1], 1, 1} : n));
     for (int s = 0, row0 = 0; s < n_slots; s++) {
         int n_rows = length_of(m, slots[s].dims[is_vector ? 0 : 1]);
         void *field = (char *)&m->layers[l] + slots[s].field;
@@ -300,9 +318,12 @@ static hl_status bind_kv_b(struct model *m, int l) {
     const struct hparams *hp = &m->hp;
     struct layer *w = &m->layers[l];
     struct layer_name name = name_in(l, "attn_kv_b.weight");
-    int i = gguf_find_tensor(m->gguf, name.text), step = hp->d_nope + hp->d_head_v;
-    if (i < 0 || has_tensor(m, l, kv_b_slots[0].name)) return bind_slots(m, l, kv_b_slots, COUNT(kv_b_slots));
-    TRY(check_tensor(gguf_tensor(m->gguf, i), (int[3]){hp->kv_lora_rank, hp->n_head * step, 1}));
+    int i, step = hp->d_nope + hp->d_head_v;
+    if (!has(m, name.text) || has_tensor(m, l, kv_b_slots[0].name))
+        return bind_slots(m, l, kv_b_slots, COUNT(kv_b_slots));
+    TRY(find_here(m, name.text, NEEDED, &i));
+    if (i < 0) return HL_OK;
+    TRY(check_tensor(gguf_tensor(shard_now(m)->gguf, i), (int[3]){hp->kv_lora_rank, hp->n_head * step, 1}));
     TRY(add_part(m, i, (struct model_part){&w->wk_b, true, true, hp->n_head, 0, hp->d_nope, step, 0}));
     return add_part(
         m, i, (struct model_part){&w->wv_b, true, false, hp->n_head, hp->d_nope, hp->d_head_v, step, 0});
@@ -318,49 +339,54 @@ static hl_status bind_layer(struct model *m, int l) {
     return m->arch->attn == ATTN_MLA ? bind_kv_b(m, l) : HL_OK;
 }
 
-static hl_status bind_tensors(struct model *m) {
-    size_t n_layer = (size_t)m->hp.n_layer, n_tensors = (size_t)gguf_n_tensors(m->gguf);
-    m->layers = mem_alloc(m->mem, MEM_SCRATCH, n_layer * sizeof *m->layers);
-    m->bindings = mem_alloc(m->mem, MEM_SCRATCH, n_tensors * sizeof *m->bindings);
-    CHECK(m->layers != NULL && m->bindings != NULL, HL_EMEMORY, "model: no memory for a list of %zu tensors",
-          n_tensors);
-    TRY(hparams_windows(&m->hp, m->arch, m->gguf, m->layers));
-    for (int s = 0; s < COUNT(model_slots); s++) TRY(bind_slot(m, &model_slots[s], model_slots[s].name, m));
-    bool has_short = gguf_find_tensor(m->gguf, "rope_factors_short.weight") >= 0;
-    CHECK(has_short == (gguf_find_tensor(m->gguf, "rope_factors_long.weight") >= 0), HL_EFORMAT,
-          "model: of 'rope_factors_short.weight' and 'rope_factors_long.weight' one is missing");
-    for (int l = 0; l < m->hp.n_layer; l++) {
-        int every = m->arch->no_rope_every;
-        m->layers[l].rope = every == 0 || l % every != every - 1;
-        TRY(bind_layer(m, l));
-    }
+/* Rows of the embedding and the list of tokens must agree. */
+static hl_status read_n_vocab(struct model *m) {
+    int shard, i = shards_find(m, "token_embd.weight", &shard),
+               tokens = gguf_find(m->gguf, "tokenizer.ggml.tokens", 21);
+    CHECK(i >= 0 || !all_headers(m), HL_EFORMAT, "model: tensor 'token_embd.weight' is missing");
+    int n_tokens = tokens >= 0 ? gguf_value(m->gguf, tokens).n : 0;
+    m->hp.n_vocab = i >= 0 ? gguf_tensor(m->shards[shard].gguf, i)->dims[1] : n_tokens;
+    CHECK(tokens < 0 || n_tokens == m->hp.n_vocab, HL_EFORMAT,
+          "model: tensor 'token_embd.weight' has %d rows and the vocabulary %d tokens", m->hp.n_vocab,
+          n_tokens);
     return HL_OK;
 }
 
-/* Rows of the embedding and the list of tokens must agree. */
-static hl_status read_n_vocab(struct model *m) {
-    int i = gguf_find_tensor(m->gguf, "token_embd.weight"),
-        tokens = gguf_find(m->gguf, "tokenizer.ggml.tokens", 21);
-    CHECK(i >= 0, HL_EFORMAT, "model: tensor 'token_embd.weight' is missing");
-    m->hp.n_vocab = gguf_tensor(m->gguf, i)->dims[1];
-    CHECK(tokens < 0 || gguf_value(m->gguf, tokens).n == m->hp.n_vocab, HL_EFORMAT,
-          "model: tensor 'token_embd.weight' has %d rows and the vocabulary %d tokens", m->hp.n_vocab,
-          gguf_value(m->gguf, tokens).n);
+/* What can be said only of all tensors together. */
+static hl_status check_rope(struct model *m) {
+    bool has_short = has(m, "rope_factors_short.weight"), has_long = has(m, "rope_factors_long.weight");
+    CHECK(has_short == has_long, HL_EFORMAT,
+          "model: of 'rope_factors_short.weight' and 'rope_factors_long.weight' one is missing");
+    return hparams_rope_scale(&m->hp, m->arch, m->gguf, has(m, "rope_freqs.weight"), has_long);
+}
+
+hl_status model_bind_tensors(struct model *m) {
+    struct shard *shard = shard_now(m);
+    size_t n_tensors = (size_t)gguf_n_tensors(shard->gguf);
+    shard->bindings = mem_alloc(m->mem, MEM_SCRATCH, n_tensors * sizeof *shard->bindings);
+    CHECK(shard->bindings != NULL, HL_EMEMORY, "model: no memory for a list of %zu tensors", n_tensors);
+    TRY(read_n_vocab(m));
+    for (int s = 0; s < COUNT(model_slots); s++) TRY(bind_slot(m, &model_slots[s], model_slots[s].name, m));
+    for (int l = 0; l < m->hp.n_layer; l++) TRY(bind_layer(m, l));
+    return all_headers(m) ? check_rope(m) : HL_OK;
+}
+
+static hl_status make_layers(struct model *m) {
+    size_t n_layer = (size_t)m->hp.n_layer;
+    int every = m->arch->no_rope_every;
+    m->layers = mem_alloc(m->mem, MEM_SCRATCH, n_layer * sizeof *m->layers);
+    CHECK(m->layers != NULL, HL_EMEMORY, "model: no memory for %zu layers", n_layer);
+    TRY(hparams_windows(&m->hp, m->arch, m->gguf, m->layers));
+    for (int l = 0; l < m->hp.n_layer; l++) m->layers[l].rope = every == 0 || l % every != every - 1;
     return HL_OK;
 }
 
 /* Files that hold something else than a whole model. */
-static hl_status check_kind(const struct gguf *g) {
-    int32_t n_split;
+static hl_status check_kind(const struct model *m) {
     struct str type, model = {"model", 5};
-    CHECK(gguf_n_tensors(g) > 0, HL_EUNSUPPORTED,
+    CHECK(m->has_tensors, HL_EUNSUPPORTED,
           "model: the file has no tensors: with a vocabulary alone it can only tokenize");
-    TRY(gguf_get_int(g, "split.count", 0, INT32_MAX, 0, &n_split));
-    CHECK(n_split < 2, HL_EUNSUPPORTED,
-          "model: this is one of %d parts of a split model: join them with "
-          "llama-gguf-split --merge",
-          n_split);
-    TRY(gguf_get_str(g, "general.type", model, &type));
+    TRY(gguf_get_str(m->gguf, "general.type", model, &type));
     CHECK(type.n == model.n && memcmp(type.p, model.p, model.n) == 0, HL_EUNSUPPORTED,
           "model: the file is of general.type '%s', not a model", gguf_label(type).text);
     return HL_OK;
@@ -379,9 +405,8 @@ static hl_status find_arch(struct model *m) {
 }
 
 hl_status model_bind(struct model *m) {
-    TRY(check_kind(m->gguf));
+    TRY(check_kind(m));
     TRY(find_arch(m));
     TRY(hparams_read(&m->hp, m->arch, m->gguf));
-    TRY(read_n_vocab(m));
-    return bind_tensors(m);
+    return make_layers(m);
 }

@@ -12,7 +12,7 @@ struct model_part {
     bool is_stack;
     bool is_transposed; /* its rows become columns */
     int n, row0, n_rows, step;
-    size_t offset; /* of the first packed matrix in struct model.weights; a vector's of its first number */
+    size_t offset; /* of the first packed matrix in struct shard.weights; a vector's of its first number */
 };
 
 /* Where a tensor of the file goes; no parts: nowhere, it is skipped. */
@@ -22,8 +22,13 @@ struct model_binding {
     bool is_vector;
 };
 
-/* Reads and checks the hyperparameters of m->arch. */
+/* Reads and checks the hyperparameters of m->arch, but for the scaling of the rotation. */
 hl_status hparams_read(struct hparams *hp, const struct arch *arch, const struct gguf *g);
+
+/* The scaling of the rotation, which depends on tensors: whether the model has rope_freqs.weight, and
+ * rope_factors_long.weight. */
+hl_status hparams_rope_scale(struct hparams *hp, const struct arch *arch, const struct gguf *g,
+                             bool has_freqs, bool has_long);
 
 /* Which of the layers [n_layer] have a window: sets layer.window. */
 hl_status hparams_windows(const struct hparams *hp, const struct arch *arch, const struct gguf *g,
@@ -33,8 +38,25 @@ hl_status hparams_windows(const struct hparams *hp, const struct arch *arch, con
 hl_status rope_init(struct model *m);
 void rope_free(struct model *m);
 
-/* Finds the architecture, the hyperparameters and every tensor's place; nothing is allocated for weights
+/* Finds the architecture and the hyperparameters in the first header; nothing is allocated for weights
  * yet. */
 hl_status model_bind(struct model *m);
+
+/* Finds the place of every tensor in the header that came last. Those that are missing are an error when no
+ * further part is to come. */
+hl_status model_bind_tensors(struct model *m);
+
+/* The header that came last belongs to the next part of the model: its number, and no tensor twice. The first
+ * header says how many parts there are. */
+hl_status shards_check(struct model *m);
+
+/* A place for the next file; HL_EMEMORY. */
+hl_status shards_add(struct model *m, const struct gguf_sink *sink);
+void shards_free(struct model *m);
+
+/* The tensor of this name in the files so far: *shard is its file, the result its index there; -1: absent. */
+int shards_find(const struct model *m, const char *name, int *shard);
+
+static inline struct shard *shard_now(const struct model *m) { return &m->shards[m->n_shards - 1]; }
 
 #endif

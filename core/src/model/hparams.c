@@ -211,19 +211,19 @@ static hl_status read_yarn(struct hparams *hp, const struct arch *arch, const st
 
 /* The factors in rope_freqs.weight already hold Llama 3's scaling: scaling keys beside them are not
  * applied again. */
-static hl_status read_rope_scale(struct hparams *hp, const struct arch *arch, const struct gguf *g) {
+hl_status hparams_rope_scale(struct hparams *hp, const struct arch *arch, const struct gguf *g,
+                             bool has_freqs, bool has_long) {
     struct str type;
     float factor;
     hp->rope_scale = hp->rope_mscale = 1;
-    if (gguf_find_tensor(g, "rope_freqs.weight") >= 0) return HL_OK;
+    if (has_freqs) return HL_OK;
     TRY(get_float(g, arch, "rope.scale_linear", 0, 1e6, 0, &factor)); /* the key's old name */
     TRY(get_float(g, arch, "rope.scaling.factor", 0, 1e6, factor, &factor));
-    bool long_factors = gguf_find_tensor(g, "rope_factors_long.weight") >= 0;
-    const char *missing = long_factors ? "longrope" : "linear";
+    const char *missing = has_long ? "longrope" : "linear";
     TRY(gguf_get_str(g, key_of(arch, "rope.scaling.type").text, (struct str){missing, strlen(missing)},
                      &type));
     if (str_is(type, "yarn")) return read_yarn(hp, arch, g, factor);
-    if (str_is(type, "longrope") && long_factors)
+    if (str_is(type, "longrope") && has_long)
         return get_float(g, arch, "rope.scaling.attn_factor", 0, 1e6, 1, &hp->rope_mscale);
     CHECK(str_is(type, "none") || str_is(type, "linear"), HL_EUNSUPPORTED,
           "model: rope scaling '%s' is not built in for %s", gguf_label(type).text, arch->name);
@@ -241,7 +241,7 @@ static hl_status read_rope(struct hparams *hp, const struct arch *arch, const st
         float base = arch->rope_base_local > 0 ? arch->rope_base_local : hp->rope_base;
         TRY(get_float(g, arch, "rope.freq_base_swa", 1, 1e30, base, &hp->rope_base_local));
     }
-    return read_rope_scale(hp, arch, g);
+    return HL_OK;
 }
 
 /* ---- scales and windows */

@@ -140,10 +140,21 @@ struct layer {
  * beyond n_ctx_orig. */
 enum rope_set { ROPE_GLOBAL, ROPE_LOCAL, ROPE_LONG, ROPE_SETS };
 
+/* One file of a model: the whole of it, or a part of a split one. */
+struct shard {
+    struct gguf *gguf;
+    /* Private to model/ */
+    struct model_binding *bindings; /* where each tensor of the file goes, [n_tensors] */
+    unsigned char *weights;         /* its packed weights, [n_bytes]; taken when its first tensor begins */
+    double n_bytes;
+};
+
 struct model {
     const struct arch *arch;
     struct hparams hp;
-    struct gguf *gguf;
+    struct gguf *gguf;     /* of the first file: metadata, vocabulary */
+    struct shard *shards;  /* [n_shards] files so far; the last one is arriving or complete */
+    int n_shards, n_split; /* n_split: how many there will be; 1 for a whole file; 0: not known yet */
     struct mem *mem;
     struct pool *pool;
     struct matrix token_embd;  /* [n_vocab][n_embd] */
@@ -155,15 +166,15 @@ struct model {
     /* [n_rot / 2] angle per position, once the model is ready; NULL where it has no such layers. */
     const float *rope_freq[ROPE_SETS];
     struct layer *layers;  /* [n_layer] */
-    hl_status bind_status; /* whether the header binds to a runnable model, and if not why */
+    hl_status bind_status; /* whether the headers so far bind to a runnable model, and if not why */
     char bind_message[512];
-    uint64_t identity; /* of the file: its header and the first bytes of each tensor */
-    bool has_tensors;  /* false: a vocabulary only */
-    double packed_bytes, staging_bytes;
+    uint64_t identity;                  /* of the files: their headers and the first bytes of each tensor */
+    bool has_tensors;                   /* false: a vocabulary only */
+    double packed_bytes, staging_bytes; /* for the tensors of all headers so far */
     /* Private to model/ */
-    struct model_binding *bindings; /* where each tensor of the file goes, [n_tensors] */
-    unsigned char *weights; /* all packed weights, [packed_bytes]; taken when the first tensor begins */
-    uint8_t *staging; /* bytes of the tensor that is arriving, [staging_bytes]; given back behind the last */
+    bool headers_only; /* the tensors of some part were passed over: this will never be a model */
+    uint8_t *staging;  /* bytes of the tensor that is arriving, [staging_room]; given back behind the last */
+    size_t staging_room;
 };
 
 /* A model that is to be loaded; weights are counted in mem and packed by pool. NULL when there is no
@@ -174,11 +185,19 @@ void model_free(struct model *m);
 /* Loading: as hl_model_window, hl_model_commit, hl_model_finish. A header that parses but does not bind
  * (unknown architecture, missing or ill-shaped tensor) is no error of commit() while no tensor has begun,
  * so that metadata and tokenizer can be looked at; the first tensor byte then fails with bind_status.
- * Memory for all weights is taken when the first tensor begins: HL_EMEMORY says how much is needed before
- * any weight has arrived. */
+ * Memory for the weights of a file is taken when its first tensor begins: HL_EMEMORY says how much is needed
+ * before any of them has arrived. Of a split model the tensors are bound as the headers of its parts come;
+ * what is missing is known with the last one. */
 uint8_t *model_window(struct model *m, size_t *size);
 hl_status model_commit(struct model *m, size_t n);
+hl_status model_next_part(struct model *m, bool headers_only); /* as hl_model_next_part */
 hl_status model_finish(struct model *m);
-bool model_ready(const struct model *m); /* all weights are in place */
+int model_n_headers(const struct model *m); /* files whose header is complete */
+bool model_ready(const struct model *m);    /* all weights are in place */
+
+/* Tensors of all files so far; i in [0, model_n_tensors). */
+int model_n_tensors(const struct model *m);
+const struct gguf_tensor *model_tensor(const struct model *m, int i);
+double model_file_bytes(const struct model *m); /* of the files so far */
 
 #endif

@@ -1,7 +1,7 @@
 import { chooseVariant } from '../features.js';
 import { openCore } from '../instance.js';
-import { loadHeader, loadInto } from '../loader.js';
-import { describeSource, openSource } from '../source.js';
+import { loadHeaders, loadInto } from '../loader.js';
+import { describeSources, openSources } from '../split.js';
 import { findModel } from './models.js';
 
 /** The engine in this process, for commands that look at numbers or read only a header. */
@@ -13,20 +13,22 @@ function noPump() {
 
 /**
  * @param {string} model as on the command line
- * @returns {Promise<import('../source.js').ByteSource>}
+ * @returns {Promise<import('../source.js').SourceSpec[]>}
  */
-async function sourceOf(model) {
-  return openSource(describeSource(await findModel(model)).spec, noPump);
+async function specsOf(model) {
+  return describeSources(await findModel(model)).specs;
 }
 
 /**
- * Header only: metadata and tokenizer.
+ * Headers only: metadata and tokenizer, which are in the first file; or the tensors of all.
  * @param {string} model
+ * @param {{ all?: boolean }} [options] all: of each part of a split model
  * @returns {Promise<import('../wasm.js').Core>}
  */
-export async function openHeader(model) {
+export async function openHeader(model, { all = false } = {}) {
+  const specs = await specsOf(model);
   const core = await openCore({ variant: 'single' });
-  await loadHeader(core, await sourceOf(model));
+  await loadHeaders(core, await openSources(all ? specs : specs.slice(0, 1), noPump));
   return core;
 }
 
@@ -37,9 +39,9 @@ export async function openHeader(model) {
  * @returns {Promise<import('../wasm.js').Core>}
  */
 export async function openModel(model, { variant, threads, precision }) {
-  const source = await sourceOf(model);
+  const sources = await openSources(await specsOf(model), noPump);
   const core = await openCore({ ...chooseVariant({ variant, threads }), precision });
-  await loadInto(core, source, { onHeader: () => core.checkModel(), onProgress: progressBar() });
+  await loadInto(core, sources, { onHeader: () => core.checkModel(), onProgress: progressBar() });
   return core;
 }
 

@@ -38,7 +38,8 @@ export function help(topic) {
   if (topic !== undefined && Object.hasOwn(TOPICS, topic)) return `${TOPICS[topic]}\n`;
   return `${Object.values(TOPICS).join('\n\n')}
 
-MODEL is a path, a URL, or a name of models/manifest.json (fetched once, verified).
+MODEL is a path, a URL, or a name of models/manifest.json (fetched once, verified). Of a model that is split into files it
+is the first one, NAME-00001-of-0000N.gguf; the others are found beside it.
 Exit code: 0; 1 with one line on stderr when the input is at fault; 2 for wrong usage.
 JSON lines: one object a line on stdin, one answer a line on stdout, in order; a line that fails answers
 {"error": {"code", "message"}}.

@@ -52,6 +52,7 @@ function facts(core) {
     },
     tokens: { bos: info.bos, eos: info.eos, eot: info.eot, unk: info.unk, pad: info.pad },
     parameters: info.nParams,
+    files: info.nParts,
     file_bytes: info.fileBytes,
     packed_bytes: info.packedBytes,
     cache_bytes_per_token: {
@@ -72,7 +73,7 @@ function asText(all) {
   const lines = [
     `architecture  ${all.architecture}, ${all.kind}`,
     `parameters    ${(all.parameters / 1e6).toFixed(1)} M`,
-    `file          ${mb(all.file_bytes)}`,
+    `file          ${mb(all.file_bytes)}${all.files > 1 ? ` in ${all.files} parts` : ''}`,
     `packed        ${mb(all.packed_bytes)} in memory`,
     `cache         ${all.cache_bytes_per_token.f16} bytes a token in f16, ${all.cache_bytes_per_token.f32} in f32`,
     '',
@@ -98,7 +99,7 @@ const cut = (text) => (text.length > 200 ? `${text.slice(0, 200)}..` : text);
  */
 export async function inspectCommand(argv) {
   const { options, rest } = parseArgs(argv, { json: 'flag', check: 'flag' });
-  const core = await openHeader(oneModel(rest, 'inspect'));
+  const core = await openHeader(oneModel(rest, 'inspect'), { all: true });
   if (options.check) core.checkModel();
   const all = { ...facts(core), metadata: metadata(core), tensors: core.tensors() };
   await write(options.json ? `${JSON.stringify(all)}\n` : asText(all));
