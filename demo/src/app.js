@@ -224,11 +224,15 @@ export function createApp(store) {
       return open(source, entry.name, { sha256: entry.sha256, bytes: entry.size });
     },
 
-    /** @param {File} file */
-    async openFile(file) {
-      const notice = await refuseFile(file).catch(explain);
+    /** @param {File[]} files  one model: its file, or the parts of a split one, whose names are in their order */
+    async openFiles(files) {
+      const parts = files.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+      const notices = await Promise.all(parts.map((file) => refuseFile(file).catch(explain)));
+      const notice = notices.find((one) => one !== null);
+      const name = parts[0].name.replace(/(-\d{5}-of-\d{5})?\.gguf$/i, '');
+      const size = parts.reduce((sum, file) => sum + file.size, 0);
       if (notice) store.set({ notice });
-      else await open(file, file.name.replace(/\.gguf$/i, ''), { bytes: file.size });
+      else await open(parts, name, { bytes: size });
     },
 
     /** @param {string} text  an address as typed */
@@ -245,7 +249,8 @@ export function createApp(store) {
         });
         return;
       }
-      const name = decodeURIComponent(url.pathname.split('/').pop() ?? '').replace(/\.gguf$/i, '');
+      const file = decodeURIComponent(url.pathname.split('/').pop() ?? '');
+      const name = file.replace(/(-\d{5}-of-\d{5})?\.gguf$/i, '');
       await open(url, name || url.hostname);
     },
 

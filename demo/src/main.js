@@ -46,7 +46,7 @@ const on = {
   tabs: { panel: (/** @type {State['panel']} */ panel) => store.set({ panel }) },
   picker: {
     entry: app.openEntry,
-    file: app.openFile,
+    files: app.openFiles,
     url: app.openUrl,
     cancel: app.cancelLoad,
     back: () => store.set({ picking: false }),
@@ -161,10 +161,10 @@ function takeDrops() {
   });
   document.addEventListener('drop', (event) => {
     document.body.classList.remove('dropping');
-    const file = event.dataTransfer?.files[0];
-    if (!file) return;
+    const files = [...(event.dataTransfer?.files ?? [])];
+    if (files.length === 0) return;
     event.preventDefault();
-    void app.openFile(file);
+    void app.openFiles(files);
   });
 }
 

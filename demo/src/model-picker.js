@@ -7,7 +7,7 @@ import { bytes, seconds } from './format.js';
 /**
  * @typedef {object} PickerActions
  * @property {(entry: ModelEntry) => void} entry
- * @property {(file: File) => void} file
+ * @property {(files: File[]) => void} files one model: its file, or all parts of a split one
  * @property {(url: string) => void} url
  * @property {() => void} cancel
  * @property {() => void} back
@@ -21,6 +21,7 @@ const parts = skeleton((element) => {
     id: 'file',
     class: 'unseen',
     accept: '.gguf',
+    multiple: true,
     'data-testid': 'file',
   });
   const open = h('label', { for: 'file', class: 'button', text: 'Open a .gguf file' });
@@ -102,9 +103,9 @@ export function drawPicker(element, data, on) {
 function wire(p, on) {
   p.wired = true;
   p.file.addEventListener('change', () => {
-    const file = p.file.files?.[0];
+    const files = [...(p.file.files ?? [])];
     p.file.value = '';
-    if (file) on.file(file);
+    if (files.length > 0) on.files(files);
   });
   p.form.addEventListener('submit', (event) => {
     event.preventDefault();

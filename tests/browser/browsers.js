@@ -10,7 +10,7 @@ import { join } from 'node:path';
  * @property {(url: string) => Promise<void>} goto
  * @property {<A extends any[], R>(code: (...args: A) => R, ...args: A) => Promise<Awaited<R>>} run
  *   runs code in the page; it must not refer to anything outside of it
- * @property {(testid: string, path: string) => Promise<void>} setFile
+ * @property {(testid: string, path: string | string[]) => Promise<void>} setFile a list: in Chromium only
  * @property {() => Promise<string[]>} problems console errors, uncaught errors and unhandled rejections so far
  * @property {() => Promise<void>} close
  *

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { fixture, inProject } from '../node/helpers.js';
+import { splitFile } from '../node/split-file.js';
 import { chromiumTab, launchChromium, skipWithout } from './browsers.js';
 import { DemoPage, until } from './demo-page.js';
 import { conversationTokens, evalAttention, shown } from './reference.js';
@@ -54,6 +55,22 @@ function fileOf(name, bytes) {
   writeFileSync(`${files}/${name}`, bytes);
   return `${files}/${name}`;
 }
+
+test(
+  'the parts of a split model are opened together, in whatever order they are picked',
+  { skip },
+  async (t) => {
+    const { page } = await openDemo(t);
+    const parts = splitFile(readFileSync(TINY), [7, 12]).map((bytes, i) =>
+      fileOf(`tiny-0000${i + 1}-of-00003.gguf`, bytes),
+    );
+    await page.openFile(parts.reverse());
+    await page.set({ temperature: 0, maxTokens: 4 });
+    await page.ask('hello');
+    const { positions, used } = await page.cache();
+    assert.equal(used, positions * BYTES_A_TOKEN);
+  },
+);
 
 test(
   'a .gguf file that is opened chats, and its panels show what the command line computes',

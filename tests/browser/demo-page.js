@@ -114,7 +114,7 @@ export class DemoPage {
     await this.loaded();
   }
 
-  /** @param {string} path @returns {Promise<void>} when one can chat */
+  /** @param {string | string[]} path @returns {Promise<void>} when one can chat */
   async openFile(path) {
     await this.tab.setFile('file', path);
     await this.loaded();
