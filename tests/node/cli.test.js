@@ -28,6 +28,7 @@ const WRONG = [
   [['eval', model, '--json', '--ctx', '4294967304'], /--ctx is at most 2147483647/],
   [['eval', model, '--json', '--kv', 'q4'], /--kv is one of f32, f16, q8_0/],
   [['eval', model, '--json', '--mla', 'absorbed'], /not MLA/],
+  [['inspect', model, '--ctx', '0'], /--ctx is at least 1/],
   [['sample', model, '--json'], /no MODEL/],
 ];
 for (const [args, what] of WRONG) {
@@ -165,4 +166,52 @@ test('inspect reads a header, and --check says why a file cannot be run', async 
   const bad = await cli(['inspect', inProject('tests/cases/gguf/missing_norm.gguf'), '--check']);
   assert.equal(bad.code, 1);
   oneLine(bad.stderr, /norm/);
+});
+
+/** @param {string} name @param {string[]} args @returns {Promise<any>} what inspect says of the cache */
+async function cacheOf(name, ...args) {
+  const { lines, stderr } = await cli(['inspect', fixture(name), '--json', ...args]);
+  assert.equal(lines.length, 1, stderr);
+  return lines[0];
+}
+
+test('inspect tells what the cache takes: a token, at the context, in each type, beside other kinds of attention', async () => {
+  // 2 layers, 8 query heads, 2 KV heads of 16, made for 512 positions.
+  const gqa = await cacheOf('llama_gqa');
+  const bytes = (perToken, n) => ({ bytes_per_token: perToken, bytes: perToken * n });
+  assert.deepEqual(gqa.cache_bytes_per_token, { f32: 512, f16: 256, q8_0: null });
+  assert.deepEqual(gqa.cache, {
+    positions: 512,
+    window: 0,
+    windowed_layers: 0,
+    kinds: [
+      { kind: 'GQA 8:2', own: true, f32: bytes(512, 512), f16: bytes(256, 512), q8_0: null },
+      { kind: 'MHA 8:8', own: false, f32: bytes(2048, 512), f16: bytes(1024, 512), q8_0: null },
+      { kind: 'MQA 8:1', own: false, f32: bytes(256, 512), f16: bytes(128, 512), q8_0: null },
+    ],
+  });
+  // 2 layers, 4 heads with keys of 32 + 16 and values of 32; cached: a latent of 32 and a rope part of 16.
+  const mla = await cacheOf('deepseek_v2_q.q8_0', '--ctx', '100');
+  assert.deepEqual(mla.cache.kinds, [
+    { kind: 'MLA 32 + 16', own: true, f32: bytes(384, 100), f16: bytes(192, 100), q8_0: bytes(132, 100) },
+    {
+      kind: 'MHA 4:4',
+      own: false,
+      f32: bytes(2 * 4 * 80 * 4, 100),
+      f16: bytes(2 * 4 * 80 * 2, 100),
+      q8_0: null,
+    },
+  ]);
+  // 7 layers, 1 KV head of 16; all but the sixth keep 8 positions.
+  const { cache } = await cacheOf('gemma3', '--ctx', '200');
+  assert.deepEqual([cache.window, cache.windowed_layers], [8, 6]);
+  const [own, whole] = cache.kinds;
+  assert.deepEqual(own.f16, { bytes_per_token: 7 * 64, bytes: 6 * 8 * 64 + 200 * 64 });
+  assert.deepEqual([whole.kind, whole.f16], ['MQA 4:1 without windows', bytes(7 * 64, 200)]);
+  const text = await cli(['inspect', fixture('deepseek_v2_q.q8_0'), '--ctx', '100000']);
+  assert.match(
+    text.stdout,
+    /at 100000 positions\n.*\n {2}MLA 32 \+ 16 .* 384 B, 38.4 MB .* 192 B, 19.2 MB .* 132 B, 13.2 MB\n/,
+  );
+  assert.match((await cli(['inspect', model])).stdout, /q8_0 is refused: it groups 32 values/);
 });

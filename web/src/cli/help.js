@@ -25,8 +25,9 @@ headlight template --template FILE --json
     JSON lines. In: "logits" (numbers, or "-inf", "inf", "nan"), "params" (temperature, top_k, top_p, min_p, typical_p,
     repeat_penalty, repeat_last_n, frequency_penalty, presence_penalty, logit_bias, seed), "history" (ids), "draws": n.
     Out: "probs", the distribution that is drawn from, and "tokens", the draws. Steps that are not named are off.`,
-  inspect: `headlight inspect MODEL [--json] [--check]
-    Metadata, hyperparameters, tensors, packed size, cache bytes a token. --check: exit code 1 and the reason where the
+  inspect: `headlight inspect MODEL [--json] [--check] [--ctx N]
+    Metadata, hyperparameters, tensors, packed size; what the cache takes a token, and in all at the model's context or
+    at N positions, in each type, beside what other kinds of attention would take (docs/kv-cache.md). --check: exit code 1 and the reason where the
     file cannot be run, as far as the header tells.`,
 };
 

@@ -1,6 +1,5 @@
-import { kvPlan } from '../plan.js';
-import { shapeOf } from '../loader.js';
-import { oneModel, parseArgs } from './args.js';
+import { oneModel, parseArgs, UsageError } from './args.js';
+import { cacheFacts, cacheLines, KV_TYPES } from './cache-facts.js';
 import { openHeader } from './core.js';
 import { write } from './json.js';
 
@@ -24,13 +23,18 @@ function metadata(core) {
   return out;
 }
 
+/** Positions of the cache that is shown where a file does not say for how many it was made. */
+const POSITIONS = 4096;
+
 /**
  * @param {import('../wasm.js').Core} core
+ * @param {number | undefined} positions of the cache; default the model's
  * @returns {Record<string, any>}
  */
-function facts(core) {
+function facts(core, positions) {
   const info = core.info();
-  const runs = info.nLayer > 0;
+  // A vocabulary has no layers.
+  const cache = info.nLayer > 0 ? cacheFacts(info, positions ?? (info.nCtxTrain || POSITIONS)) : null;
   return {
     architecture: core.architecture(),
     kind: core.kind(),
@@ -55,10 +59,10 @@ function facts(core) {
     files: info.nParts,
     file_bytes: info.fileBytes,
     packed_bytes: info.packedBytes,
-    cache_bytes_per_token: {
-      f32: runs ? kvPlan(shapeOf(info), 1, 'f32').bytesPerToken : 0,
-      f16: runs ? kvPlan(shapeOf(info), 1, 'f16').bytesPerToken : 0,
-    },
+    cache_bytes_per_token: Object.fromEntries(
+      KV_TYPES.map((type) => [type, cache ? (cache.kinds[0][type]?.bytes_per_token ?? null) : 0]),
+    ),
+    cache,
   };
 }
 
@@ -75,8 +79,8 @@ function asText(all) {
     `parameters    ${(all.parameters / 1e6).toFixed(1)} M`,
     `file          ${mb(all.file_bytes)}${all.files > 1 ? ` in ${all.files} parts` : ''}`,
     `packed        ${mb(all.packed_bytes)} in memory`,
-    `cache         ${all.cache_bytes_per_token.f16} bytes a token in f16, ${all.cache_bytes_per_token.f32} in f32`,
     '',
+    ...(all.cache ? [...cacheLines(all.cache), ''] : []),
     ...Object.entries(all.hyperparameters).map(([k, v]) => `${k.padEnd(14)} ${v}`),
     '',
     ...Object.entries(all.metadata).map(([k, v]) => `${k} = ${cut(JSON.stringify(v))}`),
@@ -98,10 +102,11 @@ const cut = (text) => (text.length > 200 ? `${text.slice(0, 200)}..` : text);
  * @returns {Promise<number>} exit code
  */
 export async function inspectCommand(argv) {
-  const { options, rest } = parseArgs(argv, { json: 'flag', check: 'flag' });
+  const { options, rest } = parseArgs(argv, { json: 'flag', check: 'flag', ctx: 'count' });
+  if (options.ctx === 0) throw new UsageError('--ctx is at least 1');
   const core = await openHeader(oneModel(rest, 'inspect'), { all: true });
   if (options.check) core.checkModel();
-  const all = { ...facts(core), metadata: metadata(core), tensors: core.tensors() };
+  const all = { ...facts(core, options.ctx), metadata: metadata(core), tensors: core.tensors() };
   await write(options.json ? `${JSON.stringify(all)}\n` : asText(all));
   return 0;
 }
