@@ -266,7 +266,6 @@ struct piece {
 
 static void add_pieces(struct builder *b, const char *model, const struct piece *pieces, uint64_t n,
                        uint64_t n_scores) {
-    add_str(b, "general.architecture", "llama");
     add_str(b, "tokenizer.ggml.model", model);
     add_array(b, "tokenizer.ggml.tokens", HL_META_STRING, n);
     for (uint64_t i = 0; i < n; i++) put_str(&b->values, pieces[i].text);
@@ -276,8 +275,9 @@ static void add_pieces(struct builder *b, const char *model, const struct piece 
     for (uint64_t i = 0; i < n_scores; i++) put(&b->values, &pieces[i].score, 4);
 }
 
-static hl_status build(struct tokenizer **t, struct mem *mem, struct builder *b) {
+static hl_status build(struct tokenizer **t, struct mem *mem, struct builder *b, const char *arch) {
     struct byte_source source;
+    add_str(b, "general.architecture", arch);
     uint8_t *bytes = gguf_built(b, &source.n);
     source.p = bytes;
     hl_status status = tokenizer_from(t, mem, read_from_bytes, &source);
@@ -285,11 +285,15 @@ static hl_status build(struct tokenizer **t, struct mem *mem, struct builder *b)
     return status;
 }
 
-/* ids: what is expected, ended by -1. */
-static void expect_pieces(struct tokenizer *t, const char *text, const int32_t *want) {
-    int n = tokenizer_encode(t, text, strlen(text), 0, ids, MAX_IDS), i = 0;
+/* want: the ids that are expected, ended by -1. */
+static void expect_encoded(struct tokenizer *t, const char *text, int flags, const int32_t *want) {
+    int n = tokenizer_encode(t, text, strlen(text), flags, ids, MAX_IDS), i = 0;
     while (i < n && want[i] >= 0 && ids[i] == want[i]) i++;
     if (i != n || want[i] >= 0) test_fail(__FILE__, __LINE__, "\"%s\": id %d of %d differs", text, i, n);
+}
+
+static void expect_pieces(struct tokenizer *t, const char *text, const int32_t *want) {
+    expect_encoded(t, text, 0, want);
 }
 
 /* Expected ids: sentencepiece 0.2.3 with the same pieces, without dummy prefix. */
@@ -311,7 +315,7 @@ static struct tokenizer *new_small_spm(struct mem *mem, bool prefix) {
     add_pieces(&b, "llama", small_spm, sizeof small_spm / sizeof small_spm[0],
                sizeof small_spm / sizeof small_spm[0]);
     add_value(&b, "tokenizer.ggml.add_space_prefix", HL_META_BOOL, &space, 1);
-    if (build(&t, mem, &b) != HL_OK) test_fail(__FILE__, __LINE__, "%s", status_message());
+    if (build(&t, mem, &b, "llama") != HL_OK) test_fail(__FILE__, __LINE__, "%s", status_message());
     return t;
 }
 
@@ -357,7 +361,7 @@ TEST(pieces_may_hold_spaces_between_letters) {
     uint8_t off = 0;
     add_pieces(&b, "llama", pieces, 6, 6);
     add_value(&b, "tokenizer.ggml.add_space_prefix", HL_META_BOOL, &off, 1);
-    REQUIRE(build(&t, &mem, &b) == HL_OK);
+    REQUIRE(build(&t, &mem, &b, "llama") == HL_OK);
     expect_pieces(t, "a b", (const int32_t[]){5, -1});
     expect_pieces(t, "b a b b", (const int32_t[]){1, 2, 5, 3, -1});
     tokenizer_free(t);
@@ -370,6 +374,46 @@ TEST(characters_without_piece_and_byte_tokens_are_unknown) {
     expect_pieces(t, "xa", (const int32_t[]){0, 3, -1});
     expect_pieces(t, "a\xc3\xa9", (const int32_t[]){3, 0, -1});
     tokenizer_free(t);
+}
+
+static const struct piece phi3[] = {
+    {"<unk>", 0, TOKEN_UNKNOWN},
+    {"<s>", 0, TOKEN_CONTROL},
+    {"</s>", 0, TOKEN_CONTROL},
+    {"<0x0A>", 0, TOKEN_BYTE},
+    {"\xe2\x96\x81", -2, TOKEN_NORMAL},
+    {"a", -3, TOKEN_NORMAL},
+    {"b", -4, TOKEN_NORMAL},
+    {"\xe2\x96\x81"
+     "a",
+     -1, TOKEN_NORMAL},
+    {"<|endoftext|>", 0, TOKEN_CONTROL},
+    {"<|user|>", 0, TOKEN_CONTROL},
+    {"<|end|>", 0, TOKEN_CONTROL},
+};
+
+/* Expected ids: tokenizers 0.23.3 with the same pieces and the added tokens of Phi-3's tokenizer_config.json. */
+TEST(white_space_behind_phi_3_s_markers_belongs_to_them) {
+    static const char turns[] = "<s><|user|>\n a b<|end|>\n<|user|> \t\n\xc2\xa0\xe3\x80\x80"
+                                "a";
+    struct mem mem = {0};
+    struct builder b = {0}, c = {0};
+    struct tokenizer *t;
+    uint64_t n = sizeof phi3 / sizeof phi3[0];
+    add_pieces(&b, "llama", phi3, n, n);
+    REQUIRE(build(&t, &mem, &b, "phi3") == HL_OK);
+    expect_encoded(t, turns, HL_SPECIAL, (const int32_t[]){1, 9, 7, 4, 6, 10, 9, 7, -1});
+    expect_encoded(t, "<s> a<|endoftext|>\na</s>  b", HL_SPECIAL,
+                   (const int32_t[]){1, 4, 7, 8, 4, 3, 5, 2, 4, 6, -1});
+    expect_encoded(t, "<|end|>\n", HL_SPECIAL, (const int32_t[]){10, -1});
+    expect_encoded(t, "<|user|>a a", HL_SPECIAL, (const int32_t[]){9, 7, 7, -1});
+    expect_encoded(t, " <|user|>  <|end|>", HL_SPECIAL, (const int32_t[]){4, 4, 9, 10, -1});
+    tokenizer_free(t);
+    add_pieces(&c, "llama", phi3, n, n);
+    REQUIRE(build(&t, &mem, &c, "llama") == HL_OK);
+    expect_encoded(t, "<|end|>\n", HL_SPECIAL, (const int32_t[]){10, 4, 3, -1});
+    tokenizer_free(t);
+    EXPECT(mem_is_empty(&mem));
 }
 
 TEST(missing_ids_have_sentencepiece_s_defaults_and_ids_out_of_range_are_none) {
@@ -385,7 +429,7 @@ TEST(missing_ids_have_sentencepiece_s_defaults_and_ids_out_of_range_are_none) {
     add_pieces(&b, "llama", small_spm, 16, 16);
     add_u32(&b, "tokenizer.ggml.bos_token_id", 16);
     add_u32(&b, "tokenizer.ggml.padding_token_id", 0xffffffff);
-    REQUIRE(build(&t, &mem, &b) == HL_OK);
+    REQUIRE(build(&t, &mem, &b, "llama") == HL_OK);
     EXPECT_EQ(tokenizer_ids(t).bos, -1);
     EXPECT_EQ(tokenizer_ids(t).pad, -1);
     EXPECT(!tokenizer_adds_bos(t));
@@ -398,7 +442,7 @@ static const struct piece letters[] = {
 static void expect_refused(struct builder *b, hl_status code, const char *part) {
     struct mem mem = {0};
     struct tokenizer *t;
-    EXPECT_EQ(build(&t, &mem, b), code);
+    EXPECT_EQ(build(&t, &mem, b, "llama"), code);
     EXPECT_CONTAINS(status_message(), part);
     EXPECT(t == NULL);
     EXPECT(mem_is_empty(&mem));
@@ -425,7 +469,6 @@ TEST(contradictory_vocabularies_are_refused) {
     expect_refused(&b, HL_EFORMAT, "merges is missing");
     add_str(&b, "tokenizer.ggml.model", "llama");
     expect_refused(&b, HL_EFORMAT, "tokens is missing");
-    add_str(&b, "general.architecture", "llama");
     expect_refused(&b, HL_EFORMAT, "model is missing");
     struct piece broken[3] = {letters[0], letters[1], letters[2]};
     for (int i = 0; i < 3; i++) broken[i].score = nan[i];
@@ -441,7 +484,7 @@ static struct tokenizer *new_bpe(struct mem *mem, const char *pre, const struct 
     add_str(&b, "tokenizer.ggml.pre", pre);
     add_array(&b, "tokenizer.ggml.merges", HL_META_STRING, n_merges);
     for (uint64_t i = 0; i < n_merges; i++) put_str(&b.values, merges[i]);
-    if (build(&t, mem, &b) != HL_OK) test_fail(__FILE__, __LINE__, "%s", status_message());
+    if (build(&t, mem, &b, "llama") != HL_OK) test_fail(__FILE__, __LINE__, "%s", status_message());
     return t;
 }
 

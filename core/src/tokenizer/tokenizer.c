@@ -3,7 +3,9 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tokenizer/encoder.h"
+#include "tokenizer/unicode.h"
 
 enum { MAX_ENDS = 16 };
 
@@ -16,6 +18,7 @@ struct tokenizer {
     struct merger merger;
     struct token_ids ids;
     bool add_bos, add_eos;
+    bool strips;            /* markers take the white space that follows with them */
     int32_t ends[MAX_ENDS]; /* [n_ends] tokens that end a turn or a text */
     int n_ends;
 };
@@ -37,6 +40,10 @@ static const char *const end_markers[] = {
 
 /* Of those, the ones that end a turn, in the order of preference for struct token_ids. */
 static const char *const turn_markers[] = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>"};
+
+/* Files do not say that Phi-3's markers take the white space behind them, all but these. Source: the added
+ * tokens of its tokenizer_config.json, which transformers' reader of GGUF and llama.cpp have built in too. */
+static const char *const plain_markers[] = {"<unk>", "<s>", "<|endoftext|>"};
 
 static struct str str_of(const char *s) { return (struct str){s, strlen(s)}; }
 
@@ -102,13 +109,17 @@ static hl_status choose(struct tokenizer *t, const struct gguf *g, const struct 
 
 static hl_status load(struct tokenizer *t, const struct gguf *g) {
     const struct pretokenizer *pre;
+    struct str arch;
     bool space_prefix;
+    TRY(gguf_get_str(g, "general.architecture", str_of(""), &arch));
     TRY(choose(t, g, &pre));
     TRY(vocab_load(&t->vocab, t->mem, g, t->is_bpe));
     load_ids(t, g);
     TRY(gguf_get_bool(g, "tokenizer.ggml.add_bos_token", t->is_bpe ? pre->add_bos : true, &t->add_bos));
     TRY(gguf_get_bool(g, "tokenizer.ggml.add_eos_token", false, &t->add_eos));
     TRY(gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", true, &space_prefix));
+    /* Phi-4 is of the same architecture, but its tokenizer is another one: byte-level BPE. */
+    t->strips = !t->is_bpe && arch.n == 4 && memcmp(arch.p, "phi3", 4) == 0;
     t->add_bos = t->add_bos && t->ids.bos >= 0;
     t->add_eos = t->add_eos && t->ids.eos >= 0;
     if (t->is_bpe) return bpe_load(&t->bpe, &t->vocab, pre, g);
@@ -179,6 +190,22 @@ static hl_status encode_stretch(struct tokenizer *t, const uint8_t *s, size_t n,
                      : spm_encode(&t->spm, &t->merger, s, n, out);
 }
 
+/* Bytes of white space at the start of s: [n] that belong to the marker before. */
+static size_t stripped(const struct tokenizer *t, int32_t marker, const uint8_t *s, size_t n) {
+    size_t length, at = 0;
+    const char *text = vocab_text(&t->vocab, marker, &length);
+    if (!t->strips) return 0;
+    for (size_t i = 0; i < sizeof plain_markers / sizeof plain_markers[0]; i++)
+        if (strlen(plain_markers[i]) == length && memcmp(plain_markers[i], text, length) == 0) return 0;
+    while (at < n) {
+        uint32_t cp;
+        int bytes = utf8_decode(s + at, n - at, &cp);
+        if (bytes == 0 || unicode_class_of(cp) != UC_SPACE) break;
+        at += (size_t)bytes;
+    }
+    return at;
+}
+
 static hl_status encode(struct tokenizer *t, const uint8_t *s, size_t n, bool special, struct id_list *out) {
     size_t start = 0, length = 1;
     for (size_t i = 0; i < n; i += length) {
@@ -189,6 +216,7 @@ static hl_status encode(struct tokenizer *t, const uint8_t *s, size_t n, bool sp
         }
         TRY(encode_stretch(t, s + start, i - start, out));
         id_list_add(out, id);
+        length += stripped(t, id, s + i + length, n - i - length);
         start = i + length;
     }
     return encode_stretch(t, s + start, n - start, out);
