@@ -61,6 +61,12 @@ HL_API hl_model *hl_model_new(int n_threads, hl_precision precision);
 /* Frees the model. Its sessions and detokenizers must be freed before. NULL is allowed. */
 HL_API void hl_model_free(hl_model *m);
 
+/* Cuts text as this pre-tokenizer does, instead of the one that the file names in tokenizer.ggml.pre (a name as
+ * there, such as "llama-bpe"): for files whose name is not built in, or wrong. Call it before the header has
+ * arrived. HL_EARGUMENT: no such name; the message lists them. A SentencePiece vocabulary then fails with
+ * HL_EARGUMENT when its header comes. */
+HL_API hl_status hl_model_set_pretokenizer(hl_model *m, const char *name);
+
 /* Where the next bytes of the file go: the caller writes up to *size bytes there and says how many with
  * hl_model_commit. The pointer is good until that call. *size is 0 when the file is complete (bytes after the
  * last tensor are ignored). Returns NULL when loading has failed or when there is no memory: see

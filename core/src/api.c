@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "sampler/sampler.h"
 #include "session/session.h"
+#include "tokenizer/pretokenizer.h"
 #include "tokenizer/tokenizer.h"
 
 #ifndef HL_BUILD_ID
@@ -19,8 +20,9 @@ struct hl_model {
     struct mem mem;
     struct pool *pool;
     struct model *model;
-    struct tokenizer *tokenizer; /* once the header is there */
-    struct decoder *decoder;     /* once the weights are there */
+    const struct pretokenizer *pretokenizer; /* instead of the file's; NULL: the file's */
+    struct tokenizer *tokenizer;             /* once the header is there */
+    struct decoder *decoder;                 /* once the weights are there */
     hl_precision precision;
     hl_status failed; /* loading has ended with this */
 };
@@ -61,6 +63,18 @@ void hl_model_free(hl_model *m) {
     free(m);
 }
 
+hl_status hl_model_set_pretokenizer(hl_model *m, const char *name) {
+    char names[256];
+    struct str s = {name, strlen(name)};
+    CHECK(!hl_model_has_header(m), HL_ESTATE, "tokenizer: the header has arrived already");
+    pretokenizer_names(names, sizeof names);
+    const struct pretokenizer *pre = pretokenizer_find(s);
+    CHECK(pre, HL_EARGUMENT, "tokenizer: there is no pre-tokenizer \"%s\"; there are %s", gguf_label(s).text,
+          names);
+    m->pretokenizer = pre;
+    return HL_OK;
+}
+
 static hl_status fail(hl_model *m, hl_status status) {
     m->failed = status;
     return status;
@@ -80,7 +94,7 @@ hl_status hl_model_commit(hl_model *m, size_t n) {
     hl_status status = model_commit(m->model, n);
     if (status != HL_OK) return fail(m, status);
     if (!m->tokenizer && hl_model_has_header(m)) {
-        status = tokenizer_new(&m->tokenizer, &m->mem, m->model->gguf);
+        status = tokenizer_new(&m->tokenizer, &m->mem, m->model->gguf, m->pretokenizer);
         if (status != HL_OK) return fail(m, status);
     }
     return HL_OK;

@@ -39,7 +39,7 @@ static inline hl_status tokenizer_from(struct tokenizer **t, struct mem *mem, re
         if (window) n = read(ctx, window, room);
         status = n > 0 ? gguf_commit(g, n) : HL_ETRUNCATED;
     }
-    if (status == HL_OK) status = tokenizer_new(t, mem, g);
+    if (status == HL_OK) status = tokenizer_new(t, mem, g, NULL);
     if (g) gguf_free(g);
     return status;
 }

@@ -49,6 +49,7 @@ const LOAD_OPTIONS = [
   'assets',
   'maxMemory',
   'template',
+  'pretokenizer',
   'signal',
   'onProgress',
 ];
@@ -78,14 +79,17 @@ function workerOptions(options) {
     assets,
     maxMemory,
     template,
+    pretokenizer,
     context,
   } = options;
   checkChoice(kv, ['f32', 'f16', 'q8_0'], 'kv');
   checkChoice(precision, ['fast', 'high'], 'precision');
   checkOverflow(overflow, 'load');
   if (context !== undefined) checkInteger(context, 'load: context', 1, INT32_MAX);
-  if (template !== undefined && typeof template !== 'string') {
-    throw new HeadlightError('BAD_ARGUMENT', 'load: template must be a string');
+  for (const [name, value] of Object.entries({ template, pretokenizer })) {
+    if (value !== undefined && typeof value !== 'string') {
+      throw new HeadlightError('BAD_ARGUMENT', `load: ${name} must be a string`);
+    }
   }
   const hashes = sha256 === undefined ? [] : [sha256].flat();
   if (hashes.some((hash) => !/^[0-9a-f]{64}$/i.test(hash))) {
@@ -109,6 +113,7 @@ function workerOptions(options) {
     sha256: hashes,
     maxMemory,
     template,
+    pretokenizer,
     assets: folder,
     // Slower than it could be is worth a word only where threads are missing.
     reasons: options.variant === undefined && !detect().threads ? detect().reasons : [],

@@ -68,11 +68,19 @@ function importGlue(variant, assets) {
  * @param {number} [options.threads] the calling one counted
  * @param {import('./types.js').Precision} [options.precision]
  * @param {number} [options.maxMemory] bytes
+ * @param {string} [options.pretokenizer] instead of the one that the file names
  * @param {string} [options.assets] folder of the glue, a URL that ends in /
  * @returns {Promise<Core>}
  * @throws {HeadlightError} NO_MEMORY, BAD_ARGUMENT, BUILD_MISMATCH, NETWORK
  */
-export async function openCore({ variant, threads = 1, precision = 'fast', maxMemory, assets }) {
+export async function openCore({
+  variant,
+  threads = 1,
+  precision = 'fast',
+  maxMemory,
+  assets,
+  pretokenizer,
+}) {
   const memory = makeMemory(variant !== 'single', maxMemory);
   let module;
   try {
@@ -96,5 +104,6 @@ export async function openCore({ variant, threads = 1, precision = 'fast', maxMe
     );
   }
   core.start(threads, precision === 'high' ? 1 : 0);
+  if (pretokenizer !== undefined) core.forcePretokenizer(pretokenizer);
   return core;
 }

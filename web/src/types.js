@@ -30,6 +30,7 @@
  * @property {string | URL} [assets] folder of the .wasm and .mjs files of dist/, when they were moved
  * @property {number} [maxMemory] bytes of linear memory at most
  * @property {string} [template] a chat template (jinja) instead of the model's
+ * @property {string} [pretokenizer] instead of the one that the file names in tokenizer.ggml.pre: llama-bpe, qwen2, ..
  * @property {AbortSignal} [signal]
  * @property {(progress: Progress) => void} [onProgress]
  *

@@ -181,6 +181,15 @@ export class Core {
     this.model = this.checkPointer(this.module._hl_model_new(threads, precision));
   }
 
+  /**
+   * Before the header.
+   * @param {string} name of the pre-tokenizer that is used instead of the file's
+   */
+  forcePretokenizer(name) {
+    const text = this.encoder.encode(`${name}\0`);
+    this.with(text, (p) => this.check(this.module._hl_model_set_pretokenizer(this.model, p)));
+  }
+
   /** Bytes of linear memory now. */
   get size() {
     return this.memory.buffer.byteLength;

@@ -152,12 +152,12 @@ const methods = {
         `The page's JavaScript is of build ${options.buildId}, the worker's of ${buildId}: an old file is cached; reload`,
       );
     }
-    const { variant, threads, precision, maxMemory, assets, kv, context, overflow } = options;
+    const { variant, threads, precision, maxMemory, assets, pretokenizer, kv, context, overflow } = options;
     checkContext(context);
     if (options.template !== undefined) await checkTemplate(options.template);
     const progress = (/** @type {import('./types.js').Progress} */ p) => request.post('progress', p);
     progress({ stage: 'start', loaded: 0, total: undefined, bytesPerSecond: 0, fromStore: false });
-    const opening = openCore({ variant, threads, precision, maxMemory, assets });
+    const opening = openCore({ variant, threads, precision, maxMemory, assets, pretokenizer });
     opening.catch(() => {});
     const sources = await openSources(specs, (part) => request.pump.chunks(part));
     const opened = await opening;

@@ -3,6 +3,7 @@
  * named. */
 #include "tokenizer/pretokenizer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -267,24 +268,56 @@ static size_t split_llm_cjk(const uint8_t *s, size_t n) { return split_members(s
     {split_newlines,       split_cased_letters, split_llm_punctuation,                                       \
      split_trailing_space, split_llm_cjk,       split_digits1}
 
+#define SMOLLM {split_digits1, split_gpt2}
+#define SAME_AS_GPT2(NAME) {NAME, .stages = {split_gpt2}, .is_alias = true}
+#define SAME_AS_SMOLLM(NAME) {NAME, .stages = SMOLLM, .is_alias = true}
+#define LLAMA_BPE .stages = {split_llama3}, .ignore_merges = true, .add_bos = true
+#define SAME_AS_LLAMA_BPE(NAME) {NAME, LLAMA_BPE, .is_alias = true}
+#define SAME_AS_QWEN2(NAME) {NAME, .stages = {split_qwen2}, .nfc = true, .is_alias = true}
+
+/* Which names go together is llama.cpp's convention, whose converter writes them. */
 static const struct pretokenizer pretokenizers[] = {
-    {"smollm", .stages = {split_digits1, split_gpt2}},
     {"gpt-2", .stages = {split_gpt2}},
-    {"gpt2", .stages = {split_gpt2}},
-    {"llama-bpe", .stages = {split_llama3}, .ignore_merges = true, .add_bos = true},
-    {"llama3", .stages = {split_llama3}, .ignore_merges = true, .add_bos = true},
-    {"llama-v3", .stages = {split_llama3}, .ignore_merges = true, .add_bos = true},
-    {"qwen2", .stages = {split_qwen2}, .nfc = true},
-    {"smaug-bpe", .stages = {split_llama3}},
+    SAME_AS_GPT2("gpt2"),
+    SAME_AS_GPT2("phi-2"),
+    SAME_AS_GPT2("gigachat"),
+    SAME_AS_GPT2("mellum"),
+    SAME_AS_GPT2("a.x-4.0"),
+    SAME_AS_GPT2("trillion"),
+    SAME_AS_GPT2("granite-docling"),
+    {"smollm", .stages = SMOLLM},
+    SAME_AS_SMOLLM("refact"),
+    SAME_AS_SMOLLM("starcoder"),
+    SAME_AS_SMOLLM("minerva-7b"),
+    {"llama-bpe", LLAMA_BPE},
+    SAME_AS_LLAMA_BPE("llama3"),
+    SAME_AS_LLAMA_BPE("llama-v3"),
+    SAME_AS_LLAMA_BPE("falcon3"),
+    SAME_AS_LLAMA_BPE("falcon-h1"),
+    SAME_AS_LLAMA_BPE("pixtral"),
+    SAME_AS_LLAMA_BPE("midm-2.0"),
+    SAME_AS_LLAMA_BPE("lfm2"),
     {"dbrx", .stages = {split_llama3}},
-    {"refact", .stages = {split_digits1, split_gpt2}},
-    {"starcoder", .stages = {split_digits1, split_gpt2}},
+    {"smaug-bpe", .stages = {split_llama3}, .is_alias = true},
+    {"qwen2", .stages = {split_qwen2}, .nfc = true},
+    SAME_AS_QWEN2("deepseek-r1-qwen"),
+    SAME_AS_QWEN2("megrez"),
     {"deepseek-llm", .stages = DEEPSEEK_LLM},
     {"deepseek-v3", .stages = {split_digits3, split_v3_cjk, split_v3}},
 };
 
+enum { N_PRETOKENIZERS = sizeof pretokenizers / sizeof pretokenizers[0] };
+
+void pretokenizer_names(char *out, size_t size) {
+    size_t used = 0;
+    for (int i = 0; i < N_PRETOKENIZERS && used < size; i++) {
+        if (pretokenizers[i].is_alias) continue;
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i > 0 ? ", " : "", pretokenizers[i].name);
+    }
+}
+
 const struct pretokenizer *pretokenizer_find(struct str name) {
-    for (size_t i = 0; i < sizeof pretokenizers / sizeof pretokenizers[0]; i++) {
+    for (int i = 0; i < N_PRETOKENIZERS; i++) {
         const struct pretokenizer *p = &pretokenizers[i];
         if (strlen(p->name) == name.n && memcmp(p->name, name.p, name.n) == 0) return p;
     }

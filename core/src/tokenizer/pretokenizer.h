@@ -19,10 +19,14 @@ struct pretokenizer {
     bool ignore_merges;               /* a word that is a token is taken without looking at merges */
     bool add_bos;                     /* where the file does not say */
     bool nfc;                         /* text is composed first (Unicode normalization form C) */
+    bool is_alias;                    /* another row does the same */
 };
 
 /* NULL when the name is not known. */
 const struct pretokenizer *pretokenizer_find(struct str name);
+
+/* Names of all rows but aliases, separated by ", ", into out [size], terminated. */
+void pretokenizer_names(char *out, size_t size);
 
 /* Takes the word s: [n]. */
 typedef hl_status word_fn(void *ctx, const uint8_t *s, size_t n);

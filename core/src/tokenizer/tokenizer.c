@@ -87,32 +87,49 @@ static void load_ids(struct tokenizer *t, const struct gguf *g) {
         add_end(t, find_control(&t->vocab, end_markers[i]));
 }
 
-/* Chooses the tokenizer by tokenizer.ggml.model, and for byte-level BPE the pre-tokenizer. */
-static hl_status choose(struct tokenizer *t, const struct gguf *g, const struct pretokenizer **pre) {
-    struct str model, name;
-    TRY(gguf_get_str(g, "tokenizer.ggml.model", str_of(""), &model));
-    CHECK(model.n > 0, HL_EFORMAT, "tokenizer: tokenizer.ggml.model is missing");
-    t->is_bpe = model.n == 4 && memcmp(model.p, "gpt2", 4) == 0;
-    *pre = NULL;
-    if (model.n == 5 && memcmp(model.p, "llama", 5) == 0) return HL_OK;
-    CHECK(t->is_bpe, HL_EUNSUPPORTED,
-          "tokenizer: the model \"%.*s\" is not built in; \"gpt2\" and \"llama\" are",
-          model.n < 64 ? (int)model.n : 64, model.p);
+/* The pre-tokenizer that the file names. */
+static hl_status find_pretokenizer(const struct gguf *g, const struct pretokenizer **pre) {
+    struct str name;
+    char names[256];
+    pretokenizer_names(names, sizeof names);
     TRY(gguf_get_str(g, "tokenizer.ggml.pre", str_of(""), &name));
-    CHECK(name.n > 0, HL_EUNSUPPORTED,
-          "tokenizer: the file does not name its pre-tokenizer (tokenizer.ggml.pre): convert it anew");
+    CHECK(
+        name.n > 0, HL_EUNSUPPORTED,
+        "tokenizer: the file does not name its pre-tokenizer (tokenizer.ggml.pre): convert it anew, or force "
+        "one with the option pretokenizer; there are %s",
+        names);
     *pre = pretokenizer_find(name);
-    CHECK(*pre, HL_EUNSUPPORTED, "tokenizer: the pre-tokenizer \"%.*s\" is not built in",
-          name.n < 64 ? (int)name.n : 64, name.p);
+    CHECK(
+        *pre, HL_EUNSUPPORTED,
+        "tokenizer: the pre-tokenizer \"%s\" is not built in; the option pretokenizer forces another, if you "
+        "know that it cuts alike; there are %s",
+        gguf_label(name).text, names);
     return HL_OK;
 }
 
-static hl_status load(struct tokenizer *t, const struct gguf *g) {
+/* Chooses the tokenizer by tokenizer.ggml.model, and for byte-level BPE the pre-tokenizer unless it is forced. */
+static hl_status choose(struct tokenizer *t, const struct gguf *g, const struct pretokenizer *forced,
+                        const struct pretokenizer **pre) {
+    struct str model;
+    TRY(gguf_get_str(g, "tokenizer.ggml.model", str_of(""), &model));
+    CHECK(model.n > 0, HL_EFORMAT, "tokenizer: tokenizer.ggml.model is missing");
+    t->is_bpe = model.n == 4 && memcmp(model.p, "gpt2", 4) == 0;
+    *pre = forced;
+    bool is_spm = model.n == 5 && memcmp(model.p, "llama", 5) == 0;
+    CHECK(!is_spm || !forced, HL_EARGUMENT,
+          "tokenizer: the vocabulary is SentencePiece's, which has no pre-tokenizer to force");
+    if (is_spm) return HL_OK;
+    CHECK(t->is_bpe, HL_EUNSUPPORTED,
+          "tokenizer: the model \"%s\" is not built in; \"gpt2\" and \"llama\" are", gguf_label(model).text);
+    return forced ? HL_OK : find_pretokenizer(g, pre);
+}
+
+static hl_status load(struct tokenizer *t, const struct gguf *g, const struct pretokenizer *forced) {
     const struct pretokenizer *pre;
     struct str arch;
     bool space_prefix;
     TRY(gguf_get_str(g, "general.architecture", str_of(""), &arch));
-    TRY(choose(t, g, &pre));
+    TRY(choose(t, g, forced, &pre));
     TRY(vocab_load(&t->vocab, t->mem, g, t->is_bpe));
     load_ids(t, g);
     TRY(gguf_get_bool(g, "tokenizer.ggml.add_bos_token", t->is_bpe ? pre->add_bos : true, &t->add_bos));
@@ -126,13 +143,14 @@ static hl_status load(struct tokenizer *t, const struct gguf *g) {
     return spm_load(&t->spm, &t->vocab, g, space_prefix, t->ids.unk);
 }
 
-hl_status tokenizer_new(struct tokenizer **out, struct mem *mem, const struct gguf *g) {
+hl_status tokenizer_new(struct tokenizer **out, struct mem *mem, const struct gguf *g,
+                        const struct pretokenizer *forced) {
     *out = NULL;
     struct tokenizer *t = mem_alloc(mem, MEM_TOKENIZER, sizeof *t);
     CHECK(t, HL_EMEMORY, "tokenizer: no memory");
     t->mem = mem;
     t->merger.mem = mem;
-    hl_status status = load(t, g);
+    hl_status status = load(t, g, forced);
     if (status != HL_OK) {
         tokenizer_free(t);
         return status;

@@ -26,8 +26,12 @@ struct token_ids {
 
 /* Builds the tokenizer from tokenizer.ggml.*; the gguf is not needed afterwards. Memory is MEM_TOKENIZER.
  * HL_EFORMAT (missing or contradictory entries), HL_EUNSUPPORTED (model or pre-tokenizer by name),
- * HL_EMEMORY. */
-hl_status tokenizer_new(struct tokenizer **out, struct mem *mem, const struct gguf *g);
+ * HL_EARGUMENT (forced, and it has none), HL_EMEMORY.
+ *
+ * forced  the pre-tokenizer to use instead of the one that the file names; NULL: the file's */
+struct pretokenizer;
+hl_status tokenizer_new(struct tokenizer **out, struct mem *mem, const struct gguf *g,
+                        const struct pretokenizer *forced);
 void tokenizer_free(struct tokenizer *t);
 
 int tokenizer_n_vocab(const struct tokenizer *t);

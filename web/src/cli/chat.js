@@ -21,6 +21,7 @@ const OPTIONS = /** @type {const} */ ({
   precision: 'text',
   threads: 'count',
   template: 'text',
+  pretokenizer: 'text',
 });
 
 const HELP = `/help     this list
@@ -44,6 +45,7 @@ export async function chatCommand(argv) {
     precision: options.precision,
     threads: options.threads,
     template,
+    pretokenizer: options.pretokenizer,
     onProgress: progressBar(),
   });
   for (const warning of model.info.warnings) process.stderr.write(`${warning}\n`);

@@ -22,12 +22,12 @@ async function specsOf(model) {
 /**
  * Headers only: metadata and tokenizer, which are in the first file; or the tensors of all.
  * @param {string} model
- * @param {{ all?: boolean }} [options] all: of each part of a split model
+ * @param {{ all?: boolean, pretokenizer?: string }} [options] all: of each part of a split model
  * @returns {Promise<import('../wasm.js').Core>}
  */
-export async function openHeader(model, { all = false } = {}) {
+export async function openHeader(model, { all = false, pretokenizer } = {}) {
   const specs = await specsOf(model);
-  const core = await openCore({ variant: 'single' });
+  const core = await openCore({ variant: 'single', pretokenizer });
   await loadHeaders(core, await openSources(all ? specs : specs.slice(0, 1), noPump));
   return core;
 }
@@ -35,12 +35,12 @@ export async function openHeader(model, { all = false } = {}) {
 /**
  * The whole model.
  * @param {string} model
- * @param {{ variant?: string, threads?: number, precision?: any }} options
+ * @param {{ variant?: string, threads?: number, precision?: any, pretokenizer?: string }} options
  * @returns {Promise<import('../wasm.js').Core>}
  */
-export async function openModel(model, { variant, threads, precision }) {
+export async function openModel(model, { variant, threads, precision, pretokenizer }) {
   const sources = await openSources(await specsOf(model), noPump);
-  const core = await openCore({ ...chooseVariant({ variant, threads }), precision });
+  const core = await openCore({ ...chooseVariant({ variant, threads }), precision, pretokenizer });
   await loadInto(core, sources, { onHeader: () => core.checkModel(), onProgress: progressBar() });
   return core;
 }

@@ -15,6 +15,7 @@ const OPTIONS = /** @type {const} */ ({
   ctx: 'count',
   chunk: 'count',
   mla: 'text',
+  pretokenizer: 'text',
 });
 const INPUTS = ['tokens', 'text', 'positions', 'logits', 'top', 'attention', 'hidden', 'router', 'greedy'];
 

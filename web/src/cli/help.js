@@ -40,7 +40,8 @@ export function help(topic) {
   return `${Object.values(TOPICS).join('\n\n')}
 
 MODEL is a path, a URL, or a name of models/manifest.json (fetched once, verified). Of a model that is split into files it
-is the first one, NAME-00001-of-0000N.gguf; the others are found beside it.
+is the first one, NAME-00001-of-0000N.gguf; the others are found beside it. --pretokenizer NAME, for every command with a MODEL,
+cuts text as that pre-tokenizer does (llama-bpe, qwen2, ..) instead of the one that the file names.
 Exit code: 0; 1 with one line on stderr when the input is at fault; 2 for wrong usage.
 JSON lines: one object a line on stdin, one answer a line on stdout, in order; a line that fails answers
 {"error": {"code", "message"}}.

@@ -102,9 +102,15 @@ const cut = (text) => (text.length > 200 ? `${text.slice(0, 200)}..` : text);
  * @returns {Promise<number>} exit code
  */
 export async function inspectCommand(argv) {
-  const { options, rest } = parseArgs(argv, { json: 'flag', check: 'flag', ctx: 'count' });
+  const { options, rest } = parseArgs(argv, {
+    json: 'flag',
+    check: 'flag',
+    ctx: 'count',
+    pretokenizer: 'text',
+  });
   if (options.ctx === 0) throw new UsageError('--ctx is at least 1');
-  const core = await openHeader(oneModel(rest, 'inspect'), { all: true });
+  const { pretokenizer } = options;
+  const core = await openHeader(oneModel(rest, 'inspect'), { all: true, pretokenizer });
   if (options.check) core.checkModel();
   const all = { ...facts(core, options.ctx), metadata: metadata(core), tensors: core.tensors() };
   await write(options.json ? `${JSON.stringify(all)}\n` : asText(all));

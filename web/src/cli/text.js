@@ -15,16 +15,16 @@ import { f32s, readFloat, readIds, serveLines } from './json.js';
  * @param {string[]} argv
  * @param {string} name
  */
-function modelWithJson(argv, name) {
-  const { options, rest } = parseArgs(argv, { json: 'flag' });
+async function modelWithJson(argv, name) {
+  const { options, rest } = parseArgs(argv, { json: 'flag', pretokenizer: 'text' });
   const model = oneModel(rest, name);
   if (!options.json) throw new UsageError(`${name} reads and writes JSON lines: give --json`);
-  return model;
+  return openHeader(model, { pretokenizer: options.pretokenizer });
 }
 
 /** @param {string[]} argv */
 export async function tokenizeCommand(argv) {
-  const core = await openHeader(modelWithJson(argv, 'tokenize'));
+  const core = await modelWithJson(argv, 'tokenize');
   return serveLines(({ text, special = false, bos = false }) => {
     if (typeof text !== 'string') throw new HeadlightError('BAD_ARGUMENT', 'tokenize needs "text", a string');
     return { ids: Array.from(core.tokenize(text, (special ? SPECIAL : 0) | (bos ? BOS : 0))) };
@@ -33,7 +33,7 @@ export async function tokenizeCommand(argv) {
 
 /** @param {string[]} argv */
 export async function detokenizeCommand(argv) {
-  const core = await openHeader(modelWithJson(argv, 'detokenize'));
+  const core = await modelWithJson(argv, 'detokenize');
   return serveLines(({ ids, special = false }) => {
     const detokenizer = core.detokenizer(special ? SPECIAL : 0);
     try {
@@ -60,7 +60,7 @@ export function readTemplate(path) {
 
 /** @param {string[]} argv */
 export async function templateCommand(argv) {
-  const { options, rest } = parseArgs(argv, { json: 'flag', template: 'text' });
+  const { options, rest } = parseArgs(argv, { json: 'flag', template: 'text', pretokenizer: 'text' });
   if (!options.json) throw new UsageError('template reads and writes JSON lines: give --json');
   /** @type {Record<string, unknown>} */
   const known = {};
@@ -69,7 +69,7 @@ export async function templateCommand(argv) {
     if (rest.length > 0) throw new UsageError('template takes a MODEL or --template FILE, not both');
     template = new ChatTemplate(readTemplate(options.template), options.template);
   } else {
-    const core = await openHeader(oneModel(rest, 'template'));
+    const core = await openHeader(oneModel(rest, 'template'), { pretokenizer: options.pretokenizer });
     const chat = new Chat(core, undefined);
     if (chat.warning) process.stderr.write(`${chat.warning}\n`);
     template = await chat.template();
