@@ -30,6 +30,8 @@ flags_o2 := -O2 -g -pthread -DHL_THREADS=1
 flags_relaxed := -O3 -msimd128 -mrelaxed-simd -pthread -DHL_THREADS=1
 flags_simd := -O3 -msimd128 -pthread -DHL_THREADS=1
 flags_single := -O3 -msimd128
+# What ships as relaxed, with marks for the bench's time line.
+flags_profile := $(flags_relaxed) -DHL_PROFILE
 flags_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -pthread -DHL_THREADS=1
 
 CC := gcc
@@ -75,6 +77,7 @@ $(B)/$(1)/libheadlight.a: $(CORE:%.c=$(B)/$(1)/%.o)
 endef
 $(foreach n,asan o2,$(eval $(call objects,$(n),$$(CC),$(flags_$(n)),,ar)))
 $(foreach v,$(VARIANTS),$(eval $(call objects,$(v),$$(EMCC),$(flags_$(v)),$$(EMCC),$$(EMAR),$$(call small,$$<))))
+$(eval $(call objects,profile,$$(EMCC),$(flags_profile),$$(EMCC),$$(EMAR),$$(call small,$$<)))
 $(eval $(call objects,fuzz,$$(CLANG),$(flags_fuzz),,ar))
 
 # ONLY="gguf utf8" keeps the tests whose file or name holds one of the words; V=1 prints every name.
@@ -184,13 +187,21 @@ bench: ## speed, side by side with other engines; QUICK=1 for 3 minutes of it, O
 	@tools/setup base
 	@tools/setup browsers
 	@$(BUILD_WASM)
+	@$(if $(QUICK),,$(MAKE) --no-print-directory -j2 $(BENCH_PROGRAMS))
 	@node tests/bench/run.js $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(BIG),--big)
+
+# The machine's own limit and the time line of a token: programs that the bench runs.
+BENCH_PROGRAMS := $(B)/relaxed/bench-kernels.js $(B)/profile/bench-timeline.js
+$(B)/profile/bench-timeline.js: $(B)/profile/tests/bench/timeline.o $(B)/profile/libheadlight.a
+	@$(EMCC) $(flags_profile) -sENVIRONMENT=node -sNODERAWFS -sEXIT_RUNTIME -sINITIAL_MEMORY=64MB $(MEMORY) $(STACK) \
+	    -Wno-pthreads-mem-growth $(STACK_pthread) -sPTHREAD_POOL_SIZE=1 -o $@ $^
+	@echo '{"type":"commonjs"}' >$(@D)/package.json
 
 # Rates of the kernels alone, in processor time.
 .PHONY: bench-kernels
 define bench_kernels
 $(B)/$(1)/bench-kernels.js: $(B)/$(1)/tests/bench/kernels.o $(B)/$(1)/libheadlight.a
-	@$(EMCC) $(flags_$(1)) -sENVIRONMENT=node -sINITIAL_MEMORY=160MB $(if $(filter single,$(1)),,-Wno-pthreads-mem-growth) -o $$@ $$^
+	@$(EMCC) $(flags_$(1)) -sENVIRONMENT=node -sEXIT_RUNTIME -sINITIAL_MEMORY=256MB $(if $(filter single,$(1)),,-Wno-pthreads-mem-growth -sPTHREAD_POOL_SIZE=1) -o $$@ $$^
 	@echo '{"type":"commonjs"}' >$$(@D)/package.json
 bench-kernels: bench-kernels-$(1)
 .PHONY: bench-kernels-$(1)

@@ -14,10 +14,10 @@ FLOATS = {gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16, gguf.GGM
 OWN = {"GGUF.version", "GGUF.tensor_count", "GGUF.kv_count", "general.architecture"}
 
 
-def copy_metadata(reader, writer, replace):
-    """Adds every entry of reader to writer; replace: {key: value} for entries that change."""
+def copy_metadata(reader, writer, replace, only=""):
+    """Adds every entry of reader whose key begins with only to writer; replace: {key: value} for entries that change."""
     for field in reader.fields.values():
-        if field.name in OWN:
+        if field.name in OWN or not field.name.startswith(only):
             continue
         kind = field.types[0]
         inner = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None

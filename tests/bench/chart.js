@@ -10,9 +10,9 @@ const style = `
   text { font: 13px system-ui, sans-serif; fill: #1f2328 }
   .title { font-weight: 600; font-size: 15px }
   .note { font-size: 12px; fill: #59636e }
-  .ours { fill: #c2570c } .peer { fill: #a3adb8 }
+  .ours { fill: #c2570c } .peer { fill: #818b98 }
   @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3 } .note { fill: #9198a1 } .ours { fill: #f0883e } .peer { fill: #57606a }
+    text { fill: #e6edf3 } .note { fill: #9198a1 } .ours { fill: #f0883e } .peer { fill: #6e7681 }
   }`;
 
 /** @param {string} text */

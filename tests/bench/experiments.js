@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { startSpinner } from './busy.js';
 import { peakResident, processCpuMs } from './machine.js';
+import { tensorsOf } from './prepare.js';
 import { emptySeries, isOurs, measureRates, openHost, playRounds, promptFor, withRunners } from './race.js';
 import { betterPeer } from './report.js';
 
@@ -79,8 +80,12 @@ export async function decodeAt(bench, entrants, model, options) {
   });
 }
 
-/** @param {Bench} bench @param {import('./race.js').Runner[]} runners @param {number} length @param {number} rounds */
-async function decodeRates(bench, runners, length, rounds) {
+/**
+ * Decode rates of engines whose caches are filled up to a length first.
+ * @param {Bench} bench @param {import('./race.js').Runner[]} runners @param {number} length @param {number} rounds
+ * @returns {Promise<import('./report.js').Series[]>} tokens a second
+ */
+export async function decodeRates(bench, runners, length, rounds) {
   const prompt = await promptFor(runners, length);
   const series = emptySeries(runners.map(({ entrant }) => entrant));
   for (const { entrant, run } of runners) {
@@ -175,18 +180,16 @@ export async function firstToken(bench, entrants, model, { id, threads, rounds, 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 /**
- * Memory after loading and a short run, and the CPU time of a page that is left alone.
+ * The CPU time of a page or process that is left alone after a short run, and its memory.
  * @param {Bench} bench @param {Entrant[]} entrants @param {Model} model
- * @param {{ id: string, threads: number, askedIdle?: Asked[], askedPeak?: Asked[], askedPacked?: Asked[] }} options
+ * @param {{ id: string, threads: number, asked?: Asked[] }} options asked: of the CPU time
  * @returns {Promise<Figure[]>}
  */
-export async function atRest(bench, entrants, model, options) {
-  const { id, threads, askedIdle, askedPeak, askedPacked } = options;
+export async function atRest(bench, entrants, model, { id, threads, asked }) {
   const [idle, linear, resident] = [emptySeries(entrants), emptySeries(entrants), emptySeries(entrants)];
-  const [peak, packed] = [emptySeries(entrants.filter(isOurs)), emptySeries(entrants.filter(isOurs))];
   for (const [i, entrant] of entrants.entries()) {
     await withRunners(bench, [entrant], model, { threads, context: 512 }, async (runners) => {
-      const [{ host, run, says }] = runners;
+      const [{ host, run }] = runners;
       await run({ ...(await promptFor(runners, 16)), tokens: 16 });
       await sleep(2000);
       const before = processCpuMs(host.pid);
@@ -195,55 +198,27 @@ export async function atRest(bench, entrants, model, options) {
       resident[i].values.push(peakResident(host.pid));
       const memory = await host.call('memory');
       linear[i].values.push(memory?.wasm ?? (await host.linearMemory()));
-      if (memory && model.largestTensor) {
-        bench.says[entrant.name].memory = memory;
-        peak[i].values.push(memory.wasm / (says.packedBytes + model.largestTensor + memory.cache));
-        packed[i].values.push(says.packedBytes / says.fileBytes);
-      }
       bench.log(`${entrant.name}: idle ${idle[i].values[0].toFixed(1)} ms in 10 s`);
     });
   }
   const where = setting(entrants, threads);
   const seen = linear.filter(({ values }) => values[0] > 0);
-  const less = { higher: false };
+  const common = /** @type {const} */ ({ unit: 'bytes', higher: false });
   /** @type {Figure[]} */
   const figures = [
     {
-      ...less,
       id: `${id}/idle`,
       title: `CPU time in 10 s, idle, ${where}`,
       unit: 'ms',
+      higher: false,
       series: idle,
-      asked: askedIdle,
+      asked,
     },
+    { ...common, id: `${id}/linear`, title: `linear memory, ${model.name}, ${where}`, series: seen },
     {
-      ...less,
-      id: `${id}/linear`,
-      title: `linear memory, ${model.name}, ${where}`,
-      unit: 'bytes',
-      series: seen,
-    },
-    {
-      ...less,
-      id: `${id}/peak`,
-      title: `linear memory / (packed weights + largest tensor + cache), ${where}`,
-      unit: 'x',
-      series: peak,
-      asked: askedPeak,
-    },
-    {
-      ...less,
-      id: `${id}/packed`,
-      title: `packed weights / file, ${model.name}`,
-      unit: 'x',
-      series: packed,
-      asked: askedPacked,
-    },
-    {
-      ...less,
+      ...common,
       id: `${id}/resident`,
       title: `peak resident memory of the process, ${model.name}, ${where}`,
-      unit: 'bytes',
       series: resident,
     },
   ];
@@ -251,7 +226,54 @@ export async function atRest(bench, entrants, model, options) {
 }
 
 /**
- * Time of a decode with a layer's attention captured, over the time without: pairs, interleaved.
+ * Linear memory, which never shrinks, once the model is loaded and after a run, against what must be in it at once; and
+ * packed weights against those of the file.
+ * @param {Bench} bench @param {Entrant} entrant ours @param {Model} model
+ * @param {{ id: string, threads: number, asked: { peak: number, packed: number } }} options asked: at most
+ * @returns {Promise<Figure[]>}
+ */
+export async function memoryUse(bench, entrant, model, { id, threads, asked }) {
+  const tensors = await tensorsOf(model.path);
+  const largest = Math.max(...tensors.map(({ bytes }) => bytes));
+  const inFile = sum(tensors.map(({ bytes }) => bytes));
+  return withRunners(bench, [entrant], model, { threads, context: 512 }, async (runners) => {
+    const [{ host, run, says }] = runners;
+    await run({ ...(await promptFor(runners, 280)), tokens: 16 });
+    const after = await host.call('memory');
+    bench.log(`${model.name}: ${JSON.stringify({ packed: says.packedBytes, largest, ...after })}`);
+    const must = says.packedBytes + largest;
+    const series = (/** @type {number} */ value) => [{ name: entrant.name, ours: true, values: [value] }];
+    const common = /** @type {const} */ ({ unit: 'x', higher: false });
+    const askedPeak = [{ series: entrant.name, most: asked.peak }];
+    return [
+      {
+        ...common,
+        id: `${id}/loading`,
+        title: `linear memory while loading / (packed + largest tensor), ${model.name}`,
+        series: series(says.loaded.wasm / (must + says.loaded.cache)),
+        asked: askedPeak,
+      },
+      {
+        ...common,
+        id: `${id}/running`,
+        title: `linear memory after a run / (packed + largest tensor + cache), ${model.name}`,
+        series: series(after.wasm / (must + after.cache)),
+        asked: askedPeak,
+      },
+      {
+        ...common,
+        id: `${id}/packed`,
+        title: `packed weights / tensors in the file, ${model.name}`,
+        series: series(says.packedBytes / inFile),
+        asked: [{ series: entrant.name, most: asked.packed }],
+      },
+    ];
+  });
+}
+
+/**
+ * Time of a decode with a layer's attention captured, over the time without: interleaved, and beside it two without, which
+ * tells what is chance.
  * @param {Bench} bench @param {Entrant} entrant ours @param {Model} model
  * @param {{ id: string, threads: number, pairs: number, asked?: Asked[] }} options
  * @returns {Promise<Figure[]>}
@@ -259,7 +281,8 @@ export async function atRest(bench, entrants, model, options) {
 export async function watchedAttention(bench, entrant, model, { id, threads, pairs, asked }) {
   return withRunners(bench, [entrant], model, { threads, context: 512 }, async (runners) => {
     const prompt = await promptFor(runners, 128);
-    const [series] = emptySeries([entrant]);
+    const [watched] = emptySeries([entrant]);
+    const [off] = emptySeries([{ ...entrant, name: `${entrant.name}, not watched, again` }]);
     const [{ host, run }] = runners;
     const time = async (/** @type {number | null} */ layer) => {
       await host.call('watch', layer);
@@ -268,12 +291,16 @@ export async function watchedAttention(bench, entrant, model, { id, threads, pai
     };
     await time(0);
     await playRounds(bench, runners, pairs, async (_runner, _index, round) => {
-      const first = await time(round % 2 ? null : 0);
-      const second = await time(round % 2 ? 0 : null);
-      series.values.push(round % 2 ? second / first : first / second);
+      const order = round % 2 ? [null, 0, null] : [null, null, 0];
+      /** @type {number[]} */
+      const times = [];
+      for (const layer of order) times.push(await time(layer));
+      const on = order.indexOf(0);
+      watched.values.push(times[on] / times[0]);
+      off.values.push(times[3 - on] / times[0]);
     });
     const title = 'decode time with one layer watched / not watched';
-    return [{ id, title, unit: 'x', higher: false, series: [series], asked }];
+    return [{ id, title, unit: 'x', higher: false, series: [watched, off], asked }];
   });
 }
 

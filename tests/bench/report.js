@@ -16,10 +16,15 @@ import { estimate, estimateRatio, median } from './stats.js';
  * @typedef {object} Figure
  * @property {string} id
  * @property {string} title
- * @property {'tok/s' | 'ms' | 'bytes' | '%' | 'x'} unit
+ * @property {'tok/s' | 'ms' | 'bytes' | '%' | 'x' | 'nats'} unit
  * @property {boolean} higher whether more is better
  * @property {Series[]} series
  * @property {Asked[]} [asked]
+ *
+ * @typedef {object} Table numbers without a bar
+ * @property {string} title
+ * @property {string[]} heads
+ * @property {string[][]} rows
  *
  * @typedef {object} Row one of our series in a figure
  * @property {string} title
@@ -50,6 +55,7 @@ export function betterPeer(figure) {
 export function formatValue(value, unit) {
   if (unit === 'bytes')
     return value < 1e6 ? `${(value / 1e3).toFixed(0)} KB` : `${(value / 1e6).toFixed(1)} MB`;
+  if (unit === 'nats') return value.toFixed(4);
   if (unit === 'x') return `${value.toFixed(3)} x`;
   return `${value.toFixed(value < 100 ? 1 : 0)} ${unit}`;
 }
@@ -105,10 +111,9 @@ function cells(figures) {
   );
 }
 
-/** @param {Figure[]} figures @returns {string} aligned columns */
-export function textTable(figures) {
-  const lines = [heads, ...cells(figures)];
-  const widths = heads.map((_, c) => Math.max(...lines.map((line) => line[c].length)));
+/** @param {string[][]} lines of cells @returns {string} aligned columns */
+function align(lines) {
+  const widths = lines[0].map((_, c) => Math.max(...lines.map((line) => line[c].length)));
   return lines
     .map((line) =>
       line
@@ -119,11 +124,26 @@ export function textTable(figures) {
     .join('\n');
 }
 
-/** @param {Figure[]} figures @returns {string} */
-export function markdownTable(figures) {
+/** @param {string[][]} lines of cells, the heads first @returns {string} */
+function markdown([first, ...rest]) {
   const line = (/** @type {string[]} */ row) => `| ${row.join(' | ')} |`;
-  return [line(heads), line(heads.map(() => '---')), ...cells(figures).map(line)].join('\n');
+  return [line(first), line(first.map(() => '---')), ...rest.map(line)].join('\n');
 }
+
+/** @param {Figure[]} figures @param {Table[]} [tables] @returns {string} aligned columns */
+export function textTable(figures, tables = []) {
+  const more = tables.map(({ title, heads, rows }) => `${title}\n${align([heads, ...rows])}`);
+  return [align([heads, ...cells(figures)]), ...more].join('\n\n');
+}
+
+/** @param {Figure[]} figures @param {Table[]} [tables] @returns {string} */
+export function markdownTable(figures, tables = []) {
+  const more = tables.map(({ title, heads, rows }) => `${upper(title)}:\n\n${markdown([heads, ...rows])}`);
+  return [markdown([heads, ...cells(figures)]), ...more].join('\n\n');
+}
+
+/** @param {string} text */
+const upper = (text) => text[0].toUpperCase() + text.slice(1);
 
 /**
  * Why numbers of this run must not be quoted: the machine was not ours alone.

@@ -92,6 +92,7 @@ async function main() {
     openPage: browser.openPage,
     takeFetched: server.takeFetched,
     log,
+    tables: [],
     pauses: [],
     says: {},
     settingsOf: (peer) => best[peer] ?? candidates[peer]?.[0] ?? {},
@@ -143,8 +144,9 @@ async function main() {
     engines: bench.says,
     trials,
     figures,
+    tables: bench.tables,
   };
-  console.log(`\n${textTable(figures)}\n`);
+  console.log(`\n${textTable(figures, bench.tables)}\n`);
   for (const file of saveResult(result, root, whole)) console.log(`wrote ${file}`);
   if (reasons.length) console.log(`NOT QUOTABLE:\n  ${reasons.join('\n  ')}`);
   if (failures.length) process.exitCode = 1;

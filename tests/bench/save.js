@@ -25,6 +25,7 @@ const [begin, end] = ['<!-- bench: begin -->', '<!-- bench: end -->'];
  * @property {import('./machine.js').Machine} machine
  * @property {Record<string, string>} versions
  * @property {Figure[]} figures
+ * @property {import('./report.js').Table[]} tables
  */
 
 /** One sentence on where and when. @param {Result} result */
@@ -71,7 +72,7 @@ export function saveResult(result, root, whole) {
     write(official ? `${root}docs/images/bench.svg` : `${folder}/bench.svg`, chart);
   }
   const about = `${origin(result)} CPU flags: ${result.machine.flags.join(' ')}. Build ${result.versions.buildId}.`;
-  const table = `${about}\n\n${markdownTable(result.figures)}\n`;
+  const table = `${about}\n\n${markdownTable(result.figures, result.tables)}\n`;
   const document = `${root}docs/performance.md`;
   if (official && existsSync(document)) write(document, replaceTable(readFileSync(document, 'utf8'), table));
   else write(`${folder}/bench.md`, table);

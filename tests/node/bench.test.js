@@ -1,7 +1,9 @@
 // The bench's arithmetic and its reports. Quantiles: numpy 2.4.6's np.quantile, method linear.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { errorAt } from '../bench/accuracy.js';
 import { drawChart } from '../bench/chart.js';
+import { limitSeconds, parseKernels, parseTimeline } from '../bench/limits.js';
 import { cpuShares, cpuTicks, machineName } from '../bench/machine.js';
 import { commonPrefix } from '../bench/peers/types.js';
 import { makePrompt } from '../bench/prompts.js';
@@ -156,4 +158,74 @@ test('the chart draws the longest bar for the largest median and escapes names',
   );
   assert.deepEqual(widths, [470, 104.4, 52.2]);
   assert.match(svg, />a &lt;peer&gt; &amp; more</);
+});
+
+const printed = `1 thread in processor time; GMAC/s of 256 x 1024 weights; plain reading by one thread 11.2 GB/s
+panels      1 column   memory     GB/s        4       64
+Q4_1   fast     16.9     10.0      6.4     24.4     20.0
+Q8_0   fast     15.2      5.0      8.0     17.2     10.0
+`;
+
+test('rates are read from what the kernels print', () => {
+  const { reading, rates } = parseKernels(printed);
+  assert.equal(reading, 11.2);
+  assert.deepEqual(rates[0], {
+    type: 'Q4_1',
+    precision: 'fast',
+    cached: 16.9,
+    memory: 10,
+    gigabytes: 6.4,
+    four: 24.4,
+    tile: 20,
+  });
+  assert.equal(rates.length, 2);
+  assert.throws(() => parseKernels('no pool of 2 threads'), /no rates/);
+});
+
+test('a limit is the time of all types of weights, each at its own rate', () => {
+  const { rates } = parseKernels(printed);
+  const weights = new Map([
+    ['Q4_1', 1e9],
+    ['Q8_0', 1e9],
+  ]);
+  // 1 / 10 + 1 / 5 from memory, 1 / 20 + 1 / 10 in tiles
+  assert.ok(Math.abs(limitSeconds(weights, rates, 'memory') - 0.3) < 1e-12);
+  assert.ok(Math.abs(limitSeconds(weights, rates, 'tile') - 0.15) < 1e-12);
+  assert.throws(() => limitSeconds(new Map([['Q6_K', 1]]), rates, 'tile'), /no rate for Q6_K/);
+});
+
+test('a time line has a number for every phase', () => {
+  assert.deepEqual(parseTimeline('decode 128 24 0.1 0.2 6 1 2 0.1 1.2\n'), [
+    { name: 'decode', positions: 128, tokens: 24, ms: [0.1, 0.2, 6, 1, 2, 0.1, 1.2] },
+  ]);
+  assert.throws(() => parseTimeline('decode 128 24 0.1'), /not a line/);
+});
+
+test('tables without a bar follow the figures', () => {
+  const table = { title: 'kernels', heads: ['panels', 'GMAC/s'], rows: [['Q4_0', '9.9']] };
+  assert.match(textTable([decodeFigure()], [table]), /yes\n\nkernels\npanels {2}GMAC\/s\nQ4_0 {4}9\.9$/);
+  assert.match(
+    markdownTable([decodeFigure()], [table]),
+    /\n\nKernels:\n\n\| panels \| GMAC\/s \|\n\| --- \| --- \|\n\| Q4_0 \| 9\.9 \|$/,
+  );
+});
+
+test('the error of a position is weighted by the probability of each of the best tokens', () => {
+  const half = Math.log(0.5);
+  const quarter = Math.log(0.25);
+  /** @type {[number, number][]} */
+  const reference = [
+    [7, half],
+    [9, quarter],
+  ];
+  assert.equal(errorAt(reference, reference), 0);
+  // (0.5 * 0.3 + 0.25 * 0.6) / 0.75
+  const ours = /** @type {[number, number][]} */ ([
+    [9, quarter - 0.6],
+    [7, half + 0.3],
+    [1, -9],
+  ]);
+  assert.ok(Math.abs(errorAt(reference, ours) - 0.4) < 1e-12);
+  // A token that is not there counts as e^-20: 0.25 * (20 + log 0.25) / 0.75
+  assert.ok(Math.abs(errorAt(reference, [[7, half]]) - (0.25 * (20 + quarter)) / 0.75) < 1e-12);
 });

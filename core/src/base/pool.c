@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/profile.h"
+
 #if defined(__EMSCRIPTEN__) && !defined(__EMSCRIPTEN_PTHREADS__)
 
 /* Builds without shared memory: the caller does everything. */
@@ -173,10 +175,12 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_units) {
     atomic_store(&p->ticket, number << 32 | (uint32_t)n_units);
     next_phase(p);
     work(p, 0);
+    PROFILE(WAIT);
     for (int spins = 0; spins < SPINS && atomic_load(&p->done) != n_units; spins++) continue;
     atomic_store(&p->caller_sleeps, true);
     for (int done; (done = atomic_load(&p->done)) != n_units;) word_wait(p, &p->done, done);
     atomic_store(&p->caller_sleeps, false);
+    PROFILE(RESUME);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/profile.h"
 #include "decoder/steps.h"
 
 struct attn_job {
@@ -247,6 +248,7 @@ static struct attn_job job(struct decoder *d, const struct kv *kv, const struct 
 
 void attn_run(struct decoder *d, const struct kv *kv, int l, int first, int n) {
     struct attn_job a = job(d, kv, NULL, l, first, n);
+    PROFILE(ATTENTION);
     if (n == 1) decode_run(&a);
     else pool_run(d->pool, prefill_unit, &a, a.dims.n_head_kv * a.tiles);
 }

@@ -1,6 +1,7 @@
 /* Queries and cached rows of MHA, GQA and MQA: projections, norms, rotation, and the copy into the cache. */
 #include <string.h>
 
+#include "base/profile.h"
 #include "decoder/steps.h"
 
 void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src,
@@ -63,6 +64,7 @@ void attn_gqa_rows(const struct attn_rows *a, const struct taps *taps) {
                             linear_whole(d, &w->wk, w->bk, d->kr, a->n),
                             linear_whole(d, &w->wv, w->bv, d->vr, a->n)};
     linear_run(d, jobs, 3);
+    PROFILE(ATTENTION);
     rows_run(d, finish_row, (void *)a, a->n);
     tap_rows(taps, HL_TAP_Q, a->l, d->q, (size_t)w->wq.n_out);
     tap_rows(taps, HL_TAP_K, a->l, d->kr, (size_t)w->wk.n_out);

@@ -2,6 +2,7 @@
  * one cached row [c_kv ; k_rope]. Source: DeepSeek-V2, arXiv 2405.04434, section 2.1. */
 #include <string.h>
 
+#include "base/profile.h"
 #include "decoder/steps.h"
 
 static size_t head_row(const struct attn_rows *a, int head, int row) {
@@ -55,6 +56,7 @@ static void project(const struct attn_rows *a) {
                                       : linear_whole(d, &w->wq, NULL, d->q_heads, a->n)};
     linear_run(d, jobs, 2);
     if (!two_steps) return;
+    PROFILE(NORM);
     rows_run(d, query_a_row, (void *)a, a->n);
     const struct matrix *reader = &w->wq;
     activate_rows(d, &d->act, d->q_a, d->m->hp.q_lora_rank, &reader, 1, a->n);
@@ -67,6 +69,7 @@ void attn_mla_rows(const struct attn_rows *a, const struct taps *taps) {
     const struct layer *w = &d->m->layers[a->l];
     const struct matrix *reader = &w->wk_b.first;
     project(a);
+    PROFILE(ATTENTION);
     rows_run(d, finish_row, (void *)a, a->n);
     tap_rows(taps, HL_TAP_K, a->l, d->kr, (size_t)d->dims.k_dim);
     if (d->expanded && !tap_on(taps, HL_TAP_Q, a->l)) return;
@@ -115,6 +118,7 @@ void attn_mla_values(struct decoder *d, int l, int n) {
     const struct matrix *reader = &w->wv_b.first;
     struct gather_job j = {d, n};
     if (d->expanded) return; /* attention has filled o_heads */
+    PROFILE(ATTENTION);
     rows_run(d, gather_output_row, &j, n);
     activate_rows(d, &d->act_heads, d->gather, hp->kv_lora_rank, &reader, 1, hp->n_head * n);
     heads_run(d, &w->wv_b, d->o_heads, hp->d_head_v, n);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/profile.h"
 #include "decoder/steps.h"
 
 /* ---- set-up */
@@ -301,6 +302,7 @@ static void norm_row(void *arg, int row) {
 
 static void norm_rows(struct decoder *d, float *branch, const float *post, const float *w,
                       const struct matrix *const *readers, int n_readers, int n) {
+    PROFILE(NORM);
     d->act.n_in = d->m->hp.n_embd;
     d->act.f32 = d->xn;
     struct norm_job j = {d, branch, post, w, linear_reads_codes(readers, n_readers)};
@@ -319,6 +321,7 @@ static void quantize_row(void *arg, int row) {
 
 void activate_rows(struct decoder *d, struct act *a, const float *x, int n_in,
                    const struct matrix *const *readers, int n_readers, int n) {
+    PROFILE(NORM);
     a->n_in = n_in;
     a->f32 = x;
     struct quantize_job j = {d, a};
@@ -389,6 +392,7 @@ static void ffn_forward(struct decoder *d, const struct taps *t, int l, int n) {
 /* Logits [n][n_vocab] of the first n rows of d->act. */
 static void logits_forward(struct decoder *d, float *logits, int n) {
     const struct model *m = d->m;
+    PROFILE(OUTPUT);
     linear_run(d, (struct linear[]){linear_whole(d, &m->output, m->output_bias, logits, n)}, 1);
     for (int row = 0; row < n; row++) {
         float *y = logits + (size_t)row * (size_t)m->hp.n_vocab;
@@ -437,6 +441,7 @@ void decoder_forward(struct decoder *d, struct kv *kv, const struct taps *taps, 
     const struct model *m = d->m;
     int first = kv_length(kv);
     assert(n >= 1 && n <= HL_CHUNK);
+    PROFILE(EMBED);
     for (int row = 0; row < n; row++) {
         float *x = d->x + (size_t)row * (size_t)m->hp.n_embd;
         panel_row(x, &m->token_embd, tokens[row]);

@@ -1,6 +1,7 @@
 /* y = W x on packed panels: the panels of a group of matrices are cut into units for the pool. */
 #include <assert.h>
 
+#include "base/profile.h"
 #include "decoder/steps.h"
 
 /* Activations that one pass over a unit's panels reads stay within the second-level cache of small
@@ -95,6 +96,7 @@ static void group_run(struct linear_group *g) {
     int step = g->gated ? 2 : 1;
     for (int j = 0; j < g->n_jobs; j += step) g->work += job_work(&g->jobs[j]);
     if (g->work == 0) return;
+    PROFILE(LINEAR);
     for (int j = 0; j < g->n_jobs; j += step) g->n_pieces += job_pieces(g, &g->jobs[j]);
     pool_run(g->d->pool, linear_unit, g, g->n_pieces);
 }

@@ -15,9 +15,10 @@ export function create() {
   return {
     async open({ model: source, threads, context, settings, sha256 }) {
       model = await load(source, { threads, context, sha256, ...settings });
+      const loaded = await model.memory();
       session = await model.session();
       const { variant, precision, kv, fileBytes, packedBytes } = model.info;
-      return { threads: model.info.threads, variant, precision, kv, fileBytes, packedBytes, buildId };
+      return { threads: model.info.threads, variant, precision, kv, fileBytes, packedBytes, loaded, buildId };
     },
     tokenize: async (text) => [...(await model.tokenize(text))],
     async run({ ids, tokens, reuse, limitMs }) {
