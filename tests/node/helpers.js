@@ -23,16 +23,20 @@ export const golden = (name) =>
 /** @type {{ models: any[] }} */
 export const manifest = JSON.parse(readFileSync(inProject('tests/golden/MANIFEST.json'), 'utf8'));
 
-const smolPath = inProject('models/cache/SmolLM2-135M-Instruct.Q4_1.gguf');
-
 /**
- * SmolLM2, or why the tests that need it do not run. With CI=true they run, and fail.
+ * A model file, or why the tests that need it do not run. With CI=true they run, and fail.
+ * @param {string} file below models/cache
+ * @param {string} how it gets there
  * @returns {{ path: string, skip: string | false }}
  */
-export function smollm2() {
-  const missing = !existsSync(smolPath) && process.env.CI !== 'true';
-  return { path: smolPath, skip: missing && 'SKIPPED: models/cache has no SmolLM2; make setup fetches it' };
+export function cached(file, how) {
+  const path = inProject(`models/cache/${file}`);
+  const missing = !existsSync(path) && process.env.CI !== 'true';
+  return { path, skip: missing && `SKIPPED: models/cache has no ${file}; ${how}` };
 }
+
+/** SmolLM2, as cached() gives it. */
+export const smollm2 = () => cached('SmolLM2-135M-Instruct.Q4_1.gguf', 'make setup fetches it');
 
 /**
  * Runs the command line.

@@ -1,79 +1,60 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { load } from '../../web/src/index.js';
-import { cli, inProject, newerNode, smollm2 } from './helpers.js';
+import { cli, newerNode, smollm2 } from './helpers.js';
+import {
+  bestTokens,
+  BOUNDS,
+  divergence,
+  expectNear,
+  expectSameContinuation,
+  reference,
+} from './real-models.js';
 
 const { path, skip } = smollm2();
-const real = JSON.parse(readFileSync(inProject('tests/golden/real/smollm2.json'), 'utf8'));
-
-/** Bounds of the mean error and of agreement on the best token, for each precision. */
-const BOUNDS = { fast: { error: 0.07, best: 0.945 }, high: { error: 0.005, best: 0.99 } };
-/** A token outside of our best is taken to be this improbable: natural logarithm. */
-const FAR = -20;
-
-/**
- * Mean over positions of sum p |log q - log p| / sum p over the reference's best tokens, and how often the best agree.
- * @param {any[]} lines of eval, one a case
- */
-function compare(lines) {
-  let [error, same, n] = [0, 0, 0];
-  real.cases.forEach((c, i) => {
-    c.top.forEach((reference, position) => {
-      const ours = new Map(lines[i].top[position]);
-      let [sum, weight] = [0, 0];
-      for (const [id, logp] of reference) {
-        const p = Math.exp(logp);
-        sum += p * Math.abs((ours.get(id) ?? FAR) - logp);
-        weight += p;
-      }
-      error += sum / weight;
-      same += lines[i].top[position][0][0] === reference[0][0] ? 1 : 0;
-      n++;
-    });
-  });
-  return { error: error / n, best: same / n };
-}
-
-/** @param {string} variant @param {string} precision @param {string} threads @param {string | undefined} [node] */
-async function topsOf(variant, precision, threads, node) {
-  const args = ['--kv', 'f32', '--precision', precision, '--variant', variant, '--threads', threads];
-  const input = real.cases.map((c) => ({ tokens: c.tokens, positions: 'all', top: 64 }));
-  const { lines, stderr } = await cli(['eval', path, '--json', ...args], { node, input });
-  assert.equal(lines.length, real.cases.length, stderr);
-  return lines;
-}
+const { cases } = reference('smollm2');
 
 for (const precision of /** @type {const} */ (['fast', 'high'])) {
   test(
     `SmolLM2 is as near to transformers as ${precision} promises, with the same bits in simd and relaxed`,
     { skip },
     async (t) => {
-      const lines = await topsOf('simd', precision, '2');
-      const { error, best } = compare(lines);
-      t.diagnostic(`error ${error.toFixed(4)}, best token agrees ${(100 * best).toFixed(1)} %`);
-      assert.ok(error <= BOUNDS[precision].error, `error ${error}`);
-      assert.ok(best >= BOUNDS[precision].best, `agreement ${best}`);
-      if (newerNode) assert.deepEqual(await topsOf('relaxed', precision, '1', newerNode), lines);
+      const options = { kv: 'f32', precision, variant: 'simd', threads: '2' };
+      const lines = await bestTokens(path, cases, options);
+      expectNear(t, lines, cases, BOUNDS[precision]);
+      const relaxed = { ...options, variant: 'relaxed', threads: '1' };
+      if (newerNode) assert.deepEqual(await bestTokens(path, cases, relaxed, newerNode), lines);
       else assert.notEqual(process.env.CI, 'true', 'the relaxed variant needs the npm package node');
     },
   );
+
+  for (const kv of /** @type {const} */ (['f16', 'q8_0'])) {
+    // Eight bits of a cache are not nearer than eight bits of activations.
+    const bounds = kv === 'q8_0' ? BOUNDS.fast : BOUNDS[precision];
+    test(`SmolLM2, ${precision}, with a cache in ${kv} is as near as promised`, { skip }, async (t) => {
+      expectNear(t, await bestTokens(path, cases, { kv, precision }), cases, bounds);
+    });
+  }
 }
 
-test(
-  'SmolLM2 at high precision goes on as transformers does, as far as its choice is clear',
-  { skip },
-  async () => {
-    const input = real.cases.map((c) => ({ tokens: c.tokens, greedy: c.greedy.length }));
-    const { lines } = await cli(['eval', path, '--json', '--kv', 'f32', '--precision', 'high'], { input });
-    real.cases.forEach((c, i) => {
-      const unclear = c.greedy.findIndex(([, margin]) => margin <= 0.02);
-      const n = unclear < 0 ? c.greedy.length : unclear;
-      assert.ok(n > 8, 'enough to compare');
-      const expected = c.greedy.slice(0, n).map(([id]) => id);
-      assert.deepEqual(lines[i].greedy.slice(0, n), expected);
-    });
-  },
+test('a cache in q8_0 adds less than 0.001 nats a token to what SmolLM2 predicts', { skip }, async (t) => {
+  const sessions = await Promise.all(['f32', 'q8_0'].map((kv) => model.session({ kv, context: 128 })));
+  for (const { name, tokens } of cases) {
+    let sum = 0;
+    for (const id of tokens) {
+      const [exact, rounded] = await Promise.all(sessions.map((session) => session.feed([id])));
+      sum += divergence(exact, rounded);
+    }
+    const mean = sum / tokens.length;
+    t.diagnostic(`${name}: ${mean.toFixed(5)} nats a token`);
+    assert.ok(mean > 0 && mean <= 0.001, `${name}: ${mean} nats a token`);
+    await Promise.all(sessions.map((session) => session.rewind(0)));
+  }
+  await Promise.all(sessions.map((session) => session.dispose()));
+});
+
+test('SmolLM2 at high precision goes on as transformers does, as far as its choice is clear', { skip }, () =>
+  expectSameContinuation(path, cases, 9),
 );
 
 test('SmolLM2 knows the capital of France', { skip }, async () => {
