@@ -26,6 +26,27 @@ def class_runs():
     return runs
 
 
+def case_of(cp):
+    """enum unicode_case: 1 for upper and title case letters, 2 for lower case ones."""
+    return {"Lu": 1, "Lt": 1, "Ll": 2}.get(ucd.category(chr(cp)), 0)
+
+
+def case_runs():
+    """Run starts with their case, as start << 2 | case; 3: upper and lower in turn, upper first."""
+    cases = [case_of(cp) for cp in range(CODE_POINTS)]
+    runs, at = [], 0
+    while at < CODE_POINTS:
+        end, turns = at, at
+        while end < CODE_POINTS and cases[end] == cases[at]:
+            end += 1
+        while turns < CODE_POINTS and cases[turns] == 1 + (turns - at) % 2:
+            turns += 1
+        in_turn = turns - at > max(end - at, 2)
+        runs.append(at << 2 | (3 if in_turn else cases[at]))
+        at = turns if in_turn else end
+    return runs
+
+
 def combining_runs():
     """(first, count, class) of code points that share a canonical combining class above 0."""
     runs = []
@@ -98,6 +119,8 @@ print(f"/* Made by tools/gen_unicode.py from Unicode {ucd.unidata_version}. */")
 print("#ifndef HL_TOKENIZER_UNICODE_TABLE_H\n#define HL_TOKENIZER_UNICODE_TABLE_H\n\n#include <stdint.h>\n")
 print("/* Where a new class begins: code point << 3 | enum unicode_class. */")
 emit("static const uint32_t class_runs", class_runs(), "0x{:x}")
+print("/* Where a new case begins: code point << 2 | enum unicode_case, or 3: upper and lower in turn, upper first. */")
+emit("static const uint32_t case_runs", case_runs(), "0x{:x}")
 print(f"enum {{ N_DECOMPOSITIONS = {len(decompositions())}, N_COMBINING_RUNS = {len(combining_runs())} }};\n")
 print("/* Runs of a combining class: varint gap since the last run's end, varint count, the class. */")
 emit("static const uint8_t combining_stream", combining_stream(), "{}")

@@ -15,8 +15,8 @@ static hl_status next_piece(void *ctx, const uint8_t *s, size_t n) {
     return HL_OK;
 }
 
-TEST(texts_are_cut_as_the_published_patterns_cut_them) {
-    struct json_doc doc = json_load("tests/golden/splits.json");
+static void check_splits(const char *path) {
+    struct json_doc doc = json_load(path);
     REQUIRE(doc.root);
     for (const struct json *list = json_get(doc.root, "pieces")->child; list; list = list->next) {
         const struct pretokenizer *pre = pretokenizer_find((struct str){list->key, strlen(list->key)});
@@ -33,6 +33,31 @@ TEST(texts_are_cut_as_the_published_patterns_cut_them) {
     json_free(&doc);
 }
 
+TEST(texts_are_cut_as_the_published_patterns_cut_them) {
+    check_splits("tests/golden/splits.json");
+    check_splits("tests/golden/splits_cased.json");
+}
+
+TEST(names_that_mean_one_pattern_cut_alike) {
+    static const char *const pairs[][2] = {{"falcon3", "llama-bpe"}, {"deepseek-r1-qwen", "qwen2"},
+                                           {"refact", "smollm"},     {"gigachat", "gpt-2"},
+                                           {"smaug-bpe", "dbrx"},    {"llama4", "gpt-4o"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const struct pretokenizer *a = pretokenizer_find((struct str){pairs[i][0], strlen(pairs[i][0])}),
+                                  *b = pretokenizer_find((struct str){pairs[i][1], strlen(pairs[i][1])});
+        REQUIRE(a && b);
+        EXPECT(a->is_alias && !b->is_alias);
+        EXPECT_MEM(a->stages, b->stages, sizeof a->stages);
+        EXPECT(a->ignore_merges == b->ignore_merges && a->add_bos == b->add_bos && a->nfc == b->nfc);
+    }
+}
+
+TEST(the_list_of_names_fits_an_error_message) {
+    char names[256];
+    pretokenizer_names(names, sizeof names);
+    EXPECT(strstr(names, "gpt-2, ") == names && strstr(names, ", deepseek-v3") != NULL);
+}
+
 static hl_status count_bytes(void *ctx, const uint8_t *s, size_t n) {
     (void)s;
     *(size_t *)ctx += n;
@@ -40,11 +65,11 @@ static hl_status count_bytes(void *ctx, const uint8_t *s, size_t n) {
 }
 
 TEST(pieces_of_any_bytes_are_the_whole_text) {
-    static const char *const names[] = {"gpt-2", "smollm",       "llama-bpe",
-                                        "qwen2", "deepseek-llm", "deepseek-v3"};
+    static const char *const names[] = {"gpt-2",       "smollm", "llama-bpe", "qwen2", "deepseek-llm",
+                                        "deepseek-v3", "gpt-4o", "tekken",    "youtu"};
     uint64_t seed = 17;
-    for (int round = 0; round < 3000; round++) {
-        const char *name = names[round % 6];
+    for (int round = 0; round < 4500; round++) {
+        const char *name = names[round % 9];
         uint8_t *text = malloc(40);
         size_t n = test_random(&seed) % 41, total = 0;
         for (size_t i = 0; i < n; i++) text[i] = (uint8_t)(test_random(&seed) >> (round % 5 ? 25 : 24));

@@ -104,14 +104,14 @@ static void take_word(struct reader *r, char out[32]) {
 }
 
 static void add_vocabulary(struct builder *b, struct reader *r) {
-    static const char *const pres[] = {"gpt-2",        "llama-bpe",   "qwen2", "smollm",
-                                       "deepseek-llm", "deepseek-v3", "none"};
+    static const char *const pres[] = {"gpt-2",       "llama-bpe", "qwen2", "smollm", "deepseek-llm",
+                                       "deepseek-v3", "gpt-4o",    "youtu", "none"};
     uint8_t head = take(r), n_tokens = take(r) % 32, n_merges = take(r) % 16;
     char word[32];
     bool spm = head & 1;
     add_str(b, "general.architecture", "llama");
     add_str(b, "tokenizer.ggml.model", spm ? "llama" : "gpt2");
-    add_str(b, "tokenizer.ggml.pre", pres[head / 2 % 7]);
+    add_str(b, "tokenizer.ggml.pre", pres[head / 2 % 9]);
     add_array(b, "tokenizer.ggml.tokens", HL_META_STRING, n_tokens);
     for (int i = 0; i < n_tokens; i++) {
         take_word(r, word);

@@ -117,6 +117,63 @@ static size_t split_llama3(const uint8_t *s, size_t n) { return split_letters_fi
 
 static size_t split_qwen2(const uint8_t *s, size_t n) { return split_letters_first(s, n, 1); }
 
+/* [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], [\p{Ll}\p{Lm}\p{Lo}\p{M}] */
+static bool is_word(struct character c, enum unicode_case other_than) {
+    return c.set & (L | M) && unicode_case_of(c.cp) != other_than;
+}
+
+/* U*W+ or else U+W*, U and W the sets above: end of the match that begins at byte i, i when there is none. */
+static size_t cased_word_end(const uint8_t *s, size_t n, size_t i, bool lower_needed) {
+    size_t in_both =
+        i; /* behind the last character of the U that is in W too: U gives back as little as it can */
+    struct character c;
+    for (size_t start = i;; i += c.n) {
+        c = character_at(s, n, i);
+        if (!is_word(c, CASE_LOWER)) {
+            if (is_word(c, CASE_UPPER)) break;
+            return lower_needed ? in_both : i > start ? i : start;
+        }
+        if (is_word(c, CASE_UPPER)) in_both = i + c.n;
+    }
+    while (is_word(c = character_at(s, n, i), CASE_UPPER)) i += c.n;
+    return i;
+}
+
+/* [^\r\n\p{L}\p{N}]?U*W+ | [^\r\n\p{L}\p{N}]?U+W*: end of the match, or 0. */
+static size_t match_cased_word(const uint8_t *s, size_t n) {
+    struct character first = character_at(s, n, 0);
+    size_t prefix = first.set & (L | N) || is_newline(first.cp) ? 0 : first.n;
+    for (int lower_needed = 1; lower_needed >= 0; lower_needed--) {
+        size_t end = cased_word_end(s, n, prefix, lower_needed);
+        if (end > prefix) return end;
+        end = prefix > 0 ? cased_word_end(s, n, 0, lower_needed) : 0;
+        if (end > 0) return end;
+    }
+    return 0;
+}
+
+/* A cased word | \p{N}{1,max_digits} | ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+static size_t split_cased(const uint8_t *s, size_t n, size_t max_digits, bool contractions) {
+    size_t end = match_cased_word(s, n);
+    if (end > 0) return contractions ? end + contraction_any_case(s + end, n - end) : end;
+    struct character first = character_at(s, n, 0);
+    if (first.set & N) return run_end(s, n, 0, N, max_digits);
+    size_t skip = first.cp == ' ';
+    if (!(character_at(s, n, skip).set & NOT_LN_SPACE)) return newline_or_space_piece(s, n);
+    size_t i = run_end(s, n, skip, NOT_LN_SPACE, n);
+    while (i < n && (is_newline(s[i]) || s[i] == '/')) i++;
+    return i;
+}
+
+/* (GPT-4o: o200k) */
+static size_t split_gpt4o(const uint8_t *s, size_t n) { return split_cased(s, n, 3, true); }
+
+/* (Mistral's Tekken) */
+static size_t split_tekken(const uint8_t *s, size_t n) { return split_cased(s, n, 1, false); }
+
+/* (Youtu-LLM) */
+static size_t split_youtu(const uint8_t *s, size_t n) { return split_cased(s, n, 1, true); }
+
 /* \p{N}{1,max}, and what lies between. */
 static size_t split_digits(const uint8_t *s, size_t n, size_t max) {
     size_t i = run_end(s, n, 0, N, max);
@@ -264,6 +321,29 @@ static bool is_llm_cjk(uint32_t cp) {
 
 static size_t split_llm_cjk(const uint8_t *s, size_t n) { return split_members(s, n, is_llm_cjk, false); }
 
+/* Youtu-LLM's sets, of which runs are cut out first: 0 for characters of none.
+ * [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+ */
+static int youtu_set(uint32_t cp) {
+    if ((cp >= 0xac00 && cp <= 0xd7a3) || (cp >= 0x3131 && cp <= 0x318e)) return 1;
+    if ((cp >= 0x3001 && cp <= 0x303f) || (cp >= 0xfe30 && cp <= 0xfe4f) || cp == 0xff01 || cp == 0x2026 ||
+        cp == 0x201c || cp == 0x201d || cp == 0x2018 || cp == 0x2019 || cp == 0x2014 || cp == 0xff1a ||
+        cp == 0xff1b || cp == 0xff0c)
+        return 2;
+    if (cp >= 0x3105 && cp <= 0x312f) return 3;
+    return is_v3_cjk(cp) ? 4 : 0;
+}
+
+/* Runs of one of the sets, and what lies between. */
+static size_t split_youtu_sets(const uint8_t *s, size_t n) {
+    struct character c = character_at(s, n, 0);
+    size_t i = c.n;
+    for (int set = youtu_set(c.cp); i < n; i += c.n) {
+        c = character_at(s, n, i);
+        if (youtu_set(c.cp) != set) break;
+    }
+    return i;
+}
+
 #define DEEPSEEK_LLM                                                                                         \
     {split_newlines,       split_cased_letters, split_llm_punctuation,                                       \
      split_trailing_space, split_llm_cjk,       split_digits1}
@@ -302,6 +382,10 @@ static const struct pretokenizer pretokenizers[] = {
     {"qwen2", .stages = {split_qwen2}, .nfc = true},
     SAME_AS_QWEN2("deepseek-r1-qwen"),
     SAME_AS_QWEN2("megrez"),
+    {"gpt-4o", .stages = {split_gpt4o}},
+    {"llama4", .stages = {split_gpt4o}, .is_alias = true},
+    {"tekken", .stages = {split_tekken}, .ignore_merges = true, .add_bos = true},
+    {"youtu", .stages = {split_youtu_sets, split_youtu}, .ignore_merges = true},
     {"deepseek-llm", .stages = DEEPSEEK_LLM},
     {"deepseek-v3", .stages = {split_digits3, split_v3_cjk, split_v3}},
 };

@@ -20,4 +20,9 @@ enum unicode_class {
 
 enum unicode_class unicode_class_of(uint32_t cp);
 
+/* Lu and Lt, Ll; everything else, other letters too, has none. */
+enum unicode_case { CASE_NONE, CASE_UPPER, CASE_LOWER };
+
+enum unicode_case unicode_case_of(uint32_t cp);
+
 #endif
