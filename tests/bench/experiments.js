@@ -23,15 +23,16 @@ function setting([{ where }], threads) {
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
- * Prefill of about 280 tokens and decode of 64 after them.
+ * Prefill of a prompt, about 280 tokens unless said, and decode of 64 after them.
  * @param {Bench} bench @param {Entrant[]} entrants @param {Model} model
- * @param {{ id: string, threads: number, rounds: number, asked?: { prefill?: Asked[], decode?: Asked[] } }} options
+ * @param {{ id: string, threads: number, rounds: number, length?: number,
+ *   asked?: { prefill?: Asked[], decode?: Asked[] } }} options
  * @returns {Promise<Figure[]>}
  */
-export async function rates(bench, entrants, model, { id, threads, rounds, asked }) {
+export async function rates(bench, entrants, model, { id, threads, rounds, length = 280, asked }) {
   const title = `${model.name}, ${setting(entrants, threads)}`;
   return withRunners(bench, entrants, model, { threads, context: 512 }, async (runners) => {
-    const prompt = await promptFor(runners, 280);
+    const prompt = await promptFor(runners, length);
     const { prefill, decode } = await measureRates(bench, runners, {
       prompt,
       tokens: 64,
@@ -41,7 +42,13 @@ export async function rates(bench, entrants, model, { id, threads, rounds, asked
     const common = /** @type {const} */ ({ unit: 'tok/s', higher: true });
     return [
       { ...common, id: `${id}/decode`, title: `decode, ${title}`, series: decode, asked: asked?.decode },
-      { ...common, id: `${id}/prefill`, title: `prefill, ${title}`, series: prefill, asked: asked?.prefill },
+      {
+        ...common,
+        id: `${id}/prefill`,
+        title: `prefill of ${length}, ${title}`,
+        series: prefill,
+        asked: asked?.prefill,
+      },
     ];
   });
 }
@@ -187,20 +194,23 @@ const sum = (values) => values.reduce((total, value) => total + value, 0);
  */
 export async function atRest(bench, entrants, model, { id, threads, asked }) {
   const [idle, linear, resident] = [emptySeries(entrants), emptySeries(entrants), emptySeries(entrants)];
-  for (const [i, entrant] of entrants.entries()) {
-    await withRunners(bench, [entrant], model, { threads, context: 512 }, async (runners) => {
-      const [{ host, run }] = runners;
-      await run({ ...(await promptFor(runners, 16)), tokens: 16 });
-      await sleep(2000);
-      const before = processCpuMs(host.pid);
-      await sleep(10_000);
-      idle[i].values.push(processCpuMs(host.pid) - before);
+  // All together: what one does while nothing is asked of it takes nothing from another.
+  await withRunners(bench, entrants, model, { threads, context: 512 }, async (runners) => {
+    const prompt = await promptFor(runners, 16);
+    for (const { run } of runners) await run({ ...prompt, tokens: 16 });
+    await sleep(2000);
+    const used = () => runners.map(({ host }) => processCpuMs(host.pid));
+    const before = used();
+    await sleep(10_000);
+    const after = used();
+    for (const [i, { entrant, host }] of runners.entries()) {
+      idle[i].values.push(after[i] - before[i]);
       resident[i].values.push(peakResident(host.pid));
       const memory = await host.call('memory');
       linear[i].values.push(memory?.wasm ?? (await host.linearMemory()));
       bench.log(`${entrant.name}: idle ${idle[i].values[0].toFixed(1)} ms in 10 s`);
-    });
-  }
+    }
+  });
   const where = setting(entrants, threads);
   const seen = linear.filter(({ values }) => values[0] > 0);
   const common = /** @type {const} */ ({ unit: 'bytes', higher: false });

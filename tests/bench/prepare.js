@@ -80,8 +80,8 @@ export async function smollm2Model(type) {
 /** @type {Record<string, { name: string, layers?: number }>} of models/random_model.py */
 const shapes = {
   'llama-1b': { name: 'random Llama 1B Q4_0' },
-  mla: { name: "random weights of MiniCPM3's shape (MLA), 2 layers, Q4_0", layers: 2 },
-  gqa: { name: 'random Llama of the same size (GQA), 2 layers, Q4_0', layers: 2 },
+  mla: { name: "random MLA, 2 layers as MiniCPM3's, Q4_0", layers: 2 },
+  gqa: { name: 'random GQA, 2 layers of that size, Q4_0', layers: 2 },
 };
 
 /**

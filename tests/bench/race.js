@@ -16,6 +16,8 @@ import { makePrompt } from './prompts.js';
  * @property {string} url of the same file on the bench's server
  * @property {string} sha256
  *
+ * @typedef {import('./report.js').Series} Series
+ *
  * @typedef {object} Bench what a run shares
  * @property {() => Promise<import('./hosts.js').Host>} openPage
  * @property {(text: string) => void} log
@@ -120,16 +122,39 @@ export async function playRounds(bench, runners, rounds, measure) {
 }
 
 /**
- * Prefill and decode rates, interleaved, after a round that is thrown away.
+ * Runs an engine for two seconds, until what runs often is compiled well, whatever it has to run.
+ * @param {Runner} runner @param {import('./prompts.js').Prompt} prompt a short one
+ */
+export async function warmUp({ run }, prompt) {
+  const start = performance.now();
+  do await run({ ...prompt, tokens: 4 });
+  while (performance.now() - start < 2000);
+}
+
+/**
+ * Whether a peer needs no more rounds: another one was a third faster in every rate of the first.
+ * @param {Series[][]} rates of each kind, all engines @param {number} index of the peer
+ * @returns {boolean}
+ */
+export function isOutrun(rates, index) {
+  const faster = (/** @type {Series[]} */ series, /** @type {number} */ other) =>
+    3 * series[other].values[0] > 4 * series[index].values[0];
+  return rates[0].some(({ ours }, i) => !ours && i !== index && rates.every((series) => faster(series, i)));
+}
+
+/**
+ * Prefill and decode rates, interleaved, after a warm-up. A peer that another outruns by far plays one round.
  * @param {Bench} bench @param {Runner[]} runners
  * @param {{ prompt: import('./prompts.js').Prompt, tokens: number, rounds: number, limitMs?: number }} options
- * @returns {Promise<{ prefill: import('./report.js').Series[], decode: import('./report.js').Series[] }>} tokens a second
+ * @returns {Promise<{ prefill: Series[], decode: Series[] }>} tokens a second
  */
 export async function measureRates(bench, runners, { prompt, tokens, rounds, limitMs }) {
   const entrants = runners.map(({ entrant }) => entrant);
   const rates = { prefill: emptySeries(entrants), decode: emptySeries(entrants) };
-  for (const { run } of runners) await run({ ...prompt, tokens: 4 });
-  await playRounds(bench, runners, rounds, async ({ entrant, run }, i) => {
+  const short = await promptFor(runners, 64);
+  for (const runner of runners) await warmUp(runner, short);
+  await playRounds(bench, runners, rounds, async ({ entrant, run }, i, round) => {
+    if (round > 0 && !isOurs(entrant) && isOutrun([rates.prefill, rates.decode], i)) return;
     const timing = await run({ ...prompt, tokens, limitMs });
     // One token more where an engine that takes text adds the begin-of-text token by itself.
     if (Math.abs(timing.evaluated - prompt.ids.length) > 1) {

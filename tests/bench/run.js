@@ -50,7 +50,7 @@ function readOptions() {
 async function tunePeers(bench, model, native) {
   const { wllama2, wllama3, native: llamaCpp } = peers;
   const sizes = { threads: 2, context: 512 };
-  const prompt = await withRunners(bench, [wllama2], model, sizes, (runners) => promptFor(runners, 280));
+  const prompt = await withRunners(bench, [wllama2], model, sizes, (runners) => promptFor(runners, 128));
   const trials = [];
   /** @type {Record<string, Record<string, any>>} */
   const best = {};

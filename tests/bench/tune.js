@@ -1,5 +1,5 @@
 // Looks for the settings that serve each peer best on this machine, so that it is met at its fastest.
-import { openRunner, promptFor } from './race.js';
+import { openRunner, promptFor, warmUp } from './race.js';
 
 /** @typedef {import('./race.js').Bench} Bench */
 
@@ -40,8 +40,8 @@ export async function tune(bench, entrant, model, { threads, prompt }) {
   for (const settings of candidates[entrant.peer]) {
     const tried = { ...entrant, settings };
     const runner = await openRunner(bench, tried, model, { threads, context: 512 });
-    const given = prompt ?? (await promptFor([runner], 280));
-    await runner.run({ ...given, tokens: 2, limitMs: 1 });
+    const given = prompt ?? (await promptFor([runner], 128));
+    await warmUp(runner, given);
     const timing = await runner.run({ ...given, tokens: 33 });
     await runner.close();
     trials.push({

@@ -7,6 +7,7 @@ import { limitSeconds, parseKernels, parseTimeline } from '../bench/limits.js';
 import { cpuShares, cpuTicks, machineName } from '../bench/machine.js';
 import { commonPrefix } from '../bench/peers/types.js';
 import { makePrompt } from '../bench/prompts.js';
+import { isOutrun } from '../bench/race.js';
 import { betterPeer, markdownTable, reasonsNotToQuote, rowsOf, textTable } from '../bench/report.js';
 import { replaceTable } from '../bench/save.js';
 import { estimate, estimateRatio, median, quantile } from '../bench/stats.js';
@@ -228,4 +229,14 @@ test('the error of a position is weighted by the probability of each of the best
   assert.ok(Math.abs(errorAt(reference, ours) - 0.4) < 1e-12);
   // A token that is not there counts as e^-20: 0.25 * (20 + log 0.25) / 0.75
   assert.ok(Math.abs(errorAt(reference, [[7, half]]) - (0.25 * (20 + quarter)) / 0.75) < 1e-12);
+});
+
+test('a peer sits out when another is a third faster in both rates', () => {
+  /** @param {number[]} rates of ours, a peer and the peer in question */
+  const seriesOf = (rates) =>
+    rates.map((rate, i) => ({ name: `engine ${i}`, ours: i === 0, values: [rate] }));
+  assert.equal(isOutrun([seriesOf([90, 30, 20]), seriesOf([9, 3, 2])], 2), true);
+  assert.equal(isOutrun([seriesOf([90, 30, 20]), seriesOf([9, 3, 2])], 1), false);
+  assert.equal(isOutrun([seriesOf([90, 30, 20]), seriesOf([9, 3, 2.5])], 2), false, 'in one rate only');
+  assert.equal(isOutrun([seriesOf([90, 20, 20]), seriesOf([9, 2, 2])], 2), false, 'ours does not count');
 });
