@@ -28,6 +28,7 @@ static const struct golden goldens[] = {
     {"minicpm3", 1e-4, 1e-4, 1e-4, 0},
     {"plm", 1e-4, 1e-4, 1e-4, 0},
     {"qwen2", 1e-4, 1e-4, 1e-4, 0},
+    {"qwen2moe", 1e-4, 1e-4, 1e-4, 0},
     {"qwen3", 1e-4, 1e-4, 1e-4, 0},
     {"smollm3", 1e-4, 1e-4, 1e-4, 0},
     {"phi3", 1e-4, 1e-4, 1e-4, 0},

@@ -191,6 +191,14 @@ static void shared_run(struct decoder *d, const struct layer *w, int n) {
     linear_run(d, (struct linear[]){linear_whole(d, down, NULL, d->moe->shared, n)}, 1);
 }
 
+/* How much of the shared experts' output row counts: sigmoid(x . w). Source: the Qwen1.5-MoE models. */
+static float shared_share(const struct decoder *d, const float *w, int row) {
+    int n = d->m->hp.n_embd;
+    float x;
+    d->k->attn_scores(&x, 1, d->xn + (size_t)row * (size_t)n, n, 1, w, n, 1, n); /* one dot product */
+    return 1.0f / (1.0f + expf(-x));
+}
+
 /* y = sum of the chosen experts' outputs times their weights, best first, + the shared experts. */
 static void combine_row(void *arg, int row) {
     const struct moe_job *j = arg;
@@ -201,7 +209,9 @@ static void combine_row(void *arg, int row) {
     memset(y, 0, (size_t)n * sizeof *y);
     for (int u = row * n_used; u < (row + 1) * n_used; u++)
         d->k->scale_add(y, 1.0f, e->y + (size_t)e->place[u] * (size_t)n, e->weights[u], n);
-    if (j->w->w_gate_shexp.data) d->k->add(y, e->shared + (size_t)row * (size_t)n, n);
+    const float *shared = e->shared + (size_t)row * (size_t)n;
+    if (j->w->shexp_gate) d->k->scale_add(y, 1.0f, shared, shared_share(d, j->w->shexp_gate, row), n);
+    else if (j->w->w_gate_shexp.data) d->k->add(y, shared, n);
 }
 
 static void tap_router(const struct moe_job *j, int n) {

@@ -7,6 +7,7 @@
 static const struct arch archs[] = {
     {"llama", .rope = ROPE_INTERLEAVED, .act = ACT_SILU, .experts = true, .expert_norm = true},
     {"qwen2", .rope = ROPE_NEOX, .act = ACT_SILU},
+    {"qwen2moe", .rope = ROPE_NEOX, .act = ACT_SILU, .experts = true, .shared_gate = true},
     {"qwen3", .rope = ROPE_NEOX, .act = ACT_SILU, .qk_norm = true},
     {"qwen3moe", .rope = ROPE_NEOX, .act = ACT_SILU, .qk_norm = true, .experts = true, .expert_norm = true},
     {"gemma2", .rope = ROPE_NEOX, .act = ACT_GELU, .global_every = 2, .window = 4096, .post_norm = true,

@@ -44,7 +44,8 @@ enum when {
     DENSE,
     DENSE_GATE,
     MOE,
-    SHARED
+    SHARED,
+    SHARED_GATE
 };
 
 enum need { NEEDED, OPTIONAL };
@@ -95,6 +96,7 @@ static const struct slot layer_slots[] = {
     {"ffn_gate_shexp.weight", LAYER(w_gate_shexp), {EMBD, FF_SHEXP}, SHARED, NEEDED},
     {"ffn_up_shexp.weight", LAYER(w_up_shexp), {EMBD, FF_SHEXP}, SHARED, NEEDED},
     {"ffn_down_shexp.weight", LAYER(w_down_shexp), {FF_SHEXP, EMBD}, SHARED, NEEDED},
+    {"ffn_gate_inp_shexp.weight", LAYER(shexp_gate), {EMBD}, SHARED_GATE, NEEDED},
     {"post_ffw_norm.weight", LAYER(post_ffn_norm), {EMBD}, POST_NORM, NEEDED},
 };
 
@@ -171,6 +173,7 @@ static bool has_place(const struct model *m, int l, enum when when) {
     case DENSE_GATE: return !moe && arch->act != ACT_RELU2;
     case MOE: return moe;
     case SHARED: return moe && m->hp.n_ff_shexp > 0;
+    case SHARED_GATE: return moe && m->hp.n_ff_shexp > 0 && arch->shared_gate;
     }
     return true;
 }

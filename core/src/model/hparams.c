@@ -170,7 +170,8 @@ static hl_status read_experts(struct hparams *hp, const struct arch *arch, const
     TRY(get_int(g, arch, "expert_feed_forward_length", 1, MAX_FF, hp->n_ff, &hp->n_ff_exp));
     CHECK(hp->n_ff_exp > 0, HL_EFORMAT, "model: the width of an expert is missing");
     TRY(get_int(g, arch, "expert_shared_count", 0, MAX_FF / hp->n_ff_exp, 0, &n_shared));
-    hp->n_ff_shexp = n_shared * hp->n_ff_exp;
+    hp->n_ff_shexp = arch->shared_gate ? hp->n_ff : n_shared * hp->n_ff_exp;
+    TRY(get_int(g, arch, "expert_shared_feed_forward_length", 0, MAX_FF, hp->n_ff_shexp, &hp->n_ff_shexp));
     TRY(read_groups(hp, arch, g));
     return read_gate(hp, arch, g);
 }

@@ -36,12 +36,13 @@ struct arch {
     bool fused_up;          /* ffn_up holds the gate's rows, then its own */
     bool experts;           /* files may have experts, */
     bool expert_norm;       /* whose weights are divided by their sum where the file does not say */
-    bool yarn_in_scores;    /* YaRN's correction scales the scores instead of cosines and sines */
-    float attn_softcap;     /* where the file does not say; 0: none */
-    float final_softcap;    /* the same */
-    int n_layer_wide;       /* models of so many layers scale scores by 1 / sqrt(n_embd / n_head); 0: none */
-    bool scale_embed;       /* embeddings times sqrt(n_embd) */
-    bool minicpm_scales;    /* embeddings x 12, branches x 1.4 / sqrt(n_layer), logits x 256 / n_embd */
+    bool shared_gate; /* the shared experts' output times a sigmoid; as wide as n_ff where it is not said */
+    bool yarn_in_scores; /* YaRN's correction scales the scores instead of cosines and sines */
+    float attn_softcap;  /* where the file does not say; 0: none */
+    float final_softcap; /* the same */
+    int n_layer_wide;    /* models of so many layers scale scores by 1 / sqrt(n_embd / n_head); 0: none */
+    bool scale_embed;    /* embeddings times sqrt(n_embd) */
+    bool minicpm_scales; /* embeddings x 12, branches x 1.4 / sqrt(n_layer), logits x 256 / n_embd */
 };
 
 /* NULL when the name is not in the table. */
@@ -133,6 +134,7 @@ struct layer {
     struct stack w_down_exps;               /* n_expert of [n_embd][n_ff_exp] */
     struct matrix w_gate_shexp, w_up_shexp; /* [n_ff_shexp][n_embd] */
     struct matrix w_down_shexp;             /* [n_embd][n_ff_shexp] */
+    const float *shexp_gate;                /* [n_embd]; NULL: the shared experts' output is added as it is */
     const float *post_ffn_norm;             /* [n_embd] on the branch, before it is added to x */
 };
 
