@@ -198,8 +198,8 @@ export function planExperiments({ quick, big, native, rounds }, smollm2) {
     async accuracy(bench) {
       const gemma = await gemmaModel();
       return [
-        ...(await accuracy(bench, smollm2, 'smollm2.json')),
-        ...(gemma ? await accuracy(bench, gemma, 'gemma3.json') : []),
+        ...(await accuracy(bench, smollm2, 'smollm2')),
+        ...(gemma ? await accuracy(bench, gemma, 'gemma3') : []),
       ];
     },
 

@@ -1,7 +1,6 @@
 // The bench's arithmetic and its reports. Quantiles: numpy 2.4.6's np.quantile, method linear.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { errorAt } from '../bench/accuracy.js';
 import { drawChart } from '../bench/chart.js';
 import { limitSeconds, parseKernels, parseTimeline } from '../bench/limits.js';
 import { cpuShares, cpuTicks, machineName } from '../bench/machine.js';
@@ -11,6 +10,7 @@ import { isOutrun } from '../bench/race.js';
 import { betterPeer, markdownTable, reasonsNotToQuote, rowsOf, textTable } from '../bench/report.js';
 import { replaceTable } from '../bench/save.js';
 import { estimate, estimateRatio, median, quantile } from '../bench/stats.js';
+import { compare } from './real-models.js';
 
 /** @returns {import('../bench/report.js').Figure} */
 function decodeFigure() {
@@ -212,23 +212,24 @@ test('tables without a bar follow the figures', () => {
 });
 
 test('the error of a position is weighted by the probability of each of the best tokens', () => {
-  const half = Math.log(0.5);
-  const quarter = Math.log(0.25);
-  /** @type {[number, number][]} */
-  const reference = [
-    [7, half],
-    [9, quarter],
+  const [half, quarter] = [Math.log(0.5), Math.log(0.25)];
+  const top = [
+    [
+      [7, half],
+      [9, quarter],
+    ],
   ];
-  assert.equal(errorAt(reference, reference), 0);
+  const errorOf = (/** @type {[number, number][]} */ ours) => compare([{ top: [ours] }], [{ top }]).error;
+  assert.equal(errorOf([...top[0]]), 0);
   // (0.5 * 0.3 + 0.25 * 0.6) / 0.75
-  const ours = /** @type {[number, number][]} */ ([
+  const near = errorOf([
     [9, quarter - 0.6],
     [7, half + 0.3],
     [1, -9],
   ]);
-  assert.ok(Math.abs(errorAt(reference, ours) - 0.4) < 1e-12);
+  assert.ok(Math.abs(near - 0.4) < 1e-12);
   // A token that is not there counts as e^-20: 0.25 * (20 + log 0.25) / 0.75
-  assert.ok(Math.abs(errorAt(reference, [[7, half]]) - (0.25 * (20 + quarter)) / 0.75) < 1e-12);
+  assert.ok(Math.abs(errorOf([[7, half]]) - (0.25 * (20 + quarter)) / 0.75) < 1e-12);
 });
 
 test('a peer sits out when another is a third faster in both rates', () => {
