@@ -1,7 +1,12 @@
 import { checkSampler } from './checks.js';
 import { codeOfStatus, HeadlightError } from './errors.js';
+import { CoreSampler } from './wasm-sampler.js';
+import { CoreSession } from './wasm-session.js';
 
-/** The C API of core/include/headlight.h as JavaScript: pointers, heap views and struct layouts live here alone. */
+/**
+ * The C API of core/include/headlight.h as JavaScript: pointers, heap views and struct layouts live here and in the other
+ * wasm-*.js files alone.
+ */
 
 /** Linear memory is asked for in parts below 2 GiB: sbrk takes a signed number. */
 const RESERVE_PART = 2 ** 30;
@@ -9,17 +14,6 @@ const RESERVE_PART = 2 ** 30;
 /** @type {readonly import('./types.js').KvType[]} */
 export const KV_TYPES = ['f32', 'f16', 'q8_0'];
 const KINDS = /** @type {const} */ (['MHA', 'GQA', 'MQA', 'MLA']);
-/**
- * @typedef {'embd' | 'attn_norm' | 'q' | 'k' | 'v' | 'attn_prob' | 'attn_out' | 'ffn_norm' | 'ffn_out' | 'layer_out' |
- *   'final_norm' | 'logits' | 'router' | 'score_latent' | 'score_rope'} Tap
- */
-/** In the order of hl_tap. */
-const TAPS = (
-  'embd attn_norm q k v attn_prob attn_out ffn_norm ffn_out layer_out final_norm logits router ' +
-  'score_latent score_rope'
-).split(' ');
-/** How latent attention is evaluated, in the order of hl_mla. */
-export const MLA_WAYS = ['auto', 'absorbed', 'expanded'];
 /** Flags of hl_tokenize and hl_detokenizer_new. */
 export const SPECIAL = 1;
 export const BOS = 2;
@@ -36,8 +30,6 @@ const INFO_DOUBLES = ['nParams', 'fileBytes', 'packedBytes', 'stagingBytes', 'sc
 const INFO_DOUBLES_AT = 8 * Math.ceil(INFO_INTS.length / 2);
 const INFO_BYTES = INFO_DOUBLES_AT + 8 * INFO_DOUBLES.length;
 const MEMORY_FIELDS = /** @type {const} */ (['weights', 'cache', 'scratch', 'tokenizer', 'peak']);
-const CACHE_FIELDS = /** @type {const} */ (['positions', 'blocks', 'used', 'reserved', 'shared']);
-const SAMPLER_BYTES = 52;
 
 /**
  * @typedef {Record<'nLayer' | 'nHead' | 'nHeadKv' | 'nEmbd' | 'nFf' | 'nVocab' | 'nCtxTrain' | 'dHeadK' | 'dHeadV' |
@@ -45,7 +37,6 @@ const SAMPLER_BYTES = 52;
  *   'addEos' | 'slidingWindow' | 'nParts' | 'nParams' | 'fileBytes' | 'packedBytes' | 'stagingBytes' | 'scratchBytes',
  *   number> &
  *   { windowed?: boolean[] }} CoreInfo windowed: which layers have the sliding window, where the model has one
- * @typedef {Record<typeof CACHE_FIELDS[number], number>} CoreCache
  * @typedef {string | number | boolean | null} MetaScalar
  */
 
@@ -459,179 +450,5 @@ export class Core {
     } finally {
       this.free(at);
     }
-  }
-}
-
-export class CoreSession {
-  /**
-   * @param {Core} core
-   * @param {number} pointer
-   */
-  constructor(core, pointer) {
-    this.core = core;
-    this.pointer = pointer;
-  }
-
-  get length() {
-    return this.core.module._hl_session_length(this.pointer);
-  }
-
-  /** @param {Int32Array} tokens */
-  feed(tokens) {
-    const { core } = this;
-    core.with(tokens, (p) => core.check(core.module._hl_feed(this.pointer, p, tokens.length)));
-  }
-
-  /** @returns {number} pointer to n_vocab floats, 0 when there are none */
-  get logitsPointer() {
-    return this.core.module._hl_logits(this.pointer) >>> 0;
-  }
-
-  /** @returns {Float32Array} a copy, [n_vocab] */
-  logits() {
-    const p = this.logitsPointer;
-    if (p === 0)
-      throw new HeadlightError(
-        'BAD_STATE',
-        'The session has no logits: nothing was fed since it was rewound',
-      );
-    return this.core.floats(p, this.core.info().nVocab);
-  }
-
-  /** @returns {Int32Array} a copy of the ids in the cache */
-  tokens() {
-    const p = this.core.module._hl_session_tokens(this.pointer) >>> 0;
-    return p === 0 ? new Int32Array(0) : new Int32Array(this.core.memory.buffer, p, this.length).slice();
-  }
-
-  /**
-   * @param {number} n a length that is wanted back
-   * @returns {number} the largest length up to n that rewind() can go to
-   */
-  keeps(n) {
-    return this.core.module._hl_session_keeps(this.pointer, n);
-  }
-
-  /** @param {number} n positions to keep */
-  rewind(n) {
-    this.core.check(this.core.module._hl_session_rewind(this.pointer, n));
-  }
-
-  /** @param {string} way one of MLA_WAYS, for what is fed from now on */
-  setMla(way) {
-    this.core.check(this.core.module._hl_session_set_mla(this.pointer, MLA_WAYS.indexOf(way)));
-  }
-
-  /**
-   * @param {number} layer -1: all
-   * @returns {CoreCache}
-   */
-  cache(layer) {
-    const { core } = this;
-    core.check(core.module._hl_session_cache(this.pointer, layer, core.out));
-    const out = /** @type {CoreCache} */ ({});
-    CACHE_FIELDS.forEach((name, i) => (out[name] = core.view.getUint32(core.out + 4 * i, true)));
-    return out;
-  }
-
-  /**
-   * @param {Tap} tap
-   * @param {number} layer
-   * @param {boolean} on
-   */
-  tap(tap, layer, on) {
-    this.core.check(this.core.module._hl_tap_set(this.pointer, TAPS.indexOf(tap), layer, on ? 1 : 0));
-  }
-
-  /**
-   * @param {Tap} tap
-   * @param {number} [layer]
-   * @returns {{ heads: number, rows: number, cols: number, data: Float32Array } | undefined} a copy of the last chunk's
-   */
-  read(tap, layer = 0) {
-    const { core } = this;
-    const p = core.module._hl_tap_read(this.pointer, TAPS.indexOf(tap), layer, core.out) >>> 0;
-    if (p === 0) return undefined;
-    const [heads, rows, cols] = [0, 4, 8].map((o) => core.view.getInt32(core.out + o, true));
-    return { heads, rows, cols, data: core.floats(p, heads * rows * cols) };
-  }
-
-  free() {
-    if (this.pointer) this.core.module._hl_session_free(this.pointer);
-    this.pointer = 0;
-  }
-}
-
-export class CoreSampler {
-  /**
-   * @param {Core} core
-   * @param {import('./types.js').SamplerParams} p
-   */
-  constructor(core, p) {
-    this.core = core;
-    const bias = Object.entries(p.logitBias);
-    const at = core.alloc(SAMPLER_BYTES + 8 * bias.length);
-    const { view } = core;
-    const ids = at + SAMPLER_BYTES;
-    const values = ids + 4 * bias.length;
-    const floats = { 0: p.temperature, 8: p.topP, 12: p.minP, 16: p.typicalP, 20: p.repeatPenalty };
-    for (const [o, v] of Object.entries(floats)) view.setFloat32(at + Number(o), v, true);
-    view.setInt32(at + 4, p.topK, true);
-    view.setInt32(at + 24, p.repeatLastN, true);
-    view.setFloat32(at + 28, p.frequencyPenalty, true);
-    view.setFloat32(at + 32, p.presencePenalty, true);
-    view.setUint32(at + 36, p.seed, true);
-    view.setInt32(at + 40, bias.length, true);
-    view.setUint32(at + 44, ids, true);
-    view.setUint32(at + 48, values, true);
-    bias.forEach(([id, value], i) => {
-      view.setInt32(ids + 4 * i, Number(id), true);
-      view.setFloat32(values + 4 * i, value, true);
-    });
-    try {
-      this.pointer = core.checkPointer(core.module._hl_sampler_new(at));
-    } finally {
-      core.free(at);
-    }
-  }
-
-  /** @param {number} id */
-  accept(id) {
-    this.core.check(this.core.module._hl_sampler_accept(this.pointer, id));
-  }
-
-  /**
-   * @param {number} logits pointer
-   * @param {number} n
-   * @returns {number} a token id
-   */
-  sample(logits, n) {
-    return this.core.check(this.core.module._hl_sampler_sample(this.pointer, logits, n));
-  }
-
-  /**
-   * @param {Float32Array} logits
-   * @param {number} draws
-   * @returns {{ probs: Float32Array, tokens: number[] }}
-   */
-  distribution(logits, draws) {
-    const { core } = this;
-    const n = logits.length;
-    return core.with(logits, (p) => {
-      const out = core.alloc(4 * n);
-      try {
-        core.check(core.module._hl_sampler_probs(this.pointer, p, n, out));
-        const probs = core.floats(out, n);
-        const tokens = Array.from({ length: draws }, () => this.sample(p, n));
-        return { probs, tokens };
-      } finally {
-        core.free(out);
-      }
-    });
-  }
-
-  free() {
-    if (this.pointer) this.core.module._hl_sampler_free(this.pointer);
-    this.pointer = 0;
   }
 }

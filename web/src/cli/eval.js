@@ -1,7 +1,8 @@
 import { checkInteger, INT32_MAX } from '../checks.js';
 import { HeadlightError } from '../errors.js';
 import { contextOf } from '../loader.js';
-import { BOS, CHUNK, MLA_WAYS, SPECIAL } from '../wasm.js';
+import { BOS, CHUNK, SPECIAL } from '../wasm.js';
+import { MLA_WAYS } from '../wasm-session.js';
 import { oneModel, parseArgs, UsageError } from './args.js';
 import { openModel } from './core.js';
 import { f32, f32s, readIds, serveLines } from './json.js';
@@ -227,7 +228,7 @@ class Evaluation {
   }
 
   #hidden() {
-    const lastRow = (/** @type {import('../wasm.js').Tap} */ tap, /** @type {number} */ layer) => {
+    const lastRow = (/** @type {import('../wasm-session.js').Tap} */ tap, /** @type {number} */ layer) => {
       const map = this.session.read(tap, layer);
       return map ? f32s(map.data.subarray((map.rows - 1) * map.cols, map.rows * map.cols)) : [];
     };
