@@ -155,6 +155,21 @@ TEST(a_rewind_keeps_what_windows_still_hold_and_nothing_else) {
     kv_free(kv);
 }
 
+/* kv-009, kv-012, kv-013 with a block for each of their positions: a window of 4, 12 cached, held from 8 on. */
+TEST(a_prefix_is_reused_only_where_windows_hold_what_its_next_position_sees) {
+    static const struct kv_shape layer = {1, 4, 4, 0, 4 * KV_BLOCK};
+    struct mem mem = {0};
+    struct kv *kv = NULL;
+    REQUIRE(kv_new(&kv, &mem, HL_KV_F32, 1, &layer, 13 * KV_BLOCK) == HL_OK);
+    REQUIRE(kv_reserve(kv, 12 * KV_BLOCK) == HL_OK);
+    kv_advance(kv, 12 * KV_BLOCK);
+    EXPECT_EQ(kv_first_live(kv, 0), 8 * KV_BLOCK);
+    EXPECT_EQ(kv_keeps(kv, 12 * KV_BLOCK), 12 * KV_BLOCK);         /* a longer prompt */
+    EXPECT_EQ(kv_keeps(kv, 12 * KV_BLOCK - 1), 12 * KV_BLOCK - 1); /* the same prompt */
+    EXPECT_EQ(kv_keeps(kv, 10 * KV_BLOCK), 0);                     /* another tenth position */
+    kv_free(kv);
+}
+
 TEST(forks_share_blocks_until_one_of_them_writes) {
     struct mem mem = {0};
     struct kv *kv = small_cache(&mem, HL_KV_F32), *fork = NULL;

@@ -183,3 +183,14 @@ test('without a template chatml is guessed where its markers exist, else llama2,
   assert.equal(pickTemplate('given', 'stored', () => true).from, 'option');
   assert.equal(pickTemplate(undefined, 'stored', () => true).from, 'model');
 });
+
+test('the guessed llama2 template keeps a system message that nobody answers to', () => {
+  const { source } = pickTemplate(undefined, undefined, () => false);
+  const system = { role: 'system', content: 'Be brief.' };
+  const render = (...messages) =>
+    new ChatTemplate(source, 'llama2').render({ messages, bos_token: '<s>', eos_token: '</s>' });
+  const first = '<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\n';
+  assert.equal(render(system), `${first} [/INST]`);
+  assert.equal(render(system, { role: 'assistant', content: 'Yes?' }), `${first} [/INST] Yes? </s>`);
+  assert.equal(render(system, { role: 'user', content: 'Hi' }), `${first}Hi [/INST]`);
+});

@@ -1,3 +1,5 @@
+import { checkPlain } from './checks.js';
+import { commonPrefix } from './context.js';
 import { HeadlightError } from './errors.js';
 import { BOS, SPECIAL } from './wasm.js';
 
@@ -14,6 +16,7 @@ const FALLBACKS = {
   llama2:
     "{% if messages[0]['role'] == 'system' %}{% set system = '<<SYS>>\\n' + messages[0]['content'] + '\\n<</SYS>>\\n\\n' %}" +
     "{% set turns = messages[1:] %}{% else %}{% set system = '' %}{% set turns = messages %}{% endif %}" +
+    "{% if system and (not turns or turns[0]['role'] == 'assistant') %}{{ bos_token + '[INST] ' + system + ' [/INST]' }}{% endif %}" +
     "{% for message in turns %}{% if message['role'] == 'assistant' %}{{ ' ' + message['content'] + ' ' + eos_token }}" +
     "{% else %}{{ bos_token + '[INST] ' + (system if loop.first else '') + message['content'] + ' [/INST]' }}{% endif %}{% endfor %}",
 };
@@ -279,6 +282,8 @@ export class Chat {
    */
   async #run(messages, { addGenerationPrompt = true, variables = {} }) {
     checkMessages(messages);
+    checkPlain(messages, 'chat: messages');
+    checkPlain(variables, 'chat: variables');
     const template = await this.template();
     const joined = joinParts(messages, this.source);
     const disguise = new Disguise(this.markers, JSON.stringify([joined, variables]) + this.source);
@@ -320,6 +325,37 @@ export class Chat {
     if (addBos && bos >= 0 && ids[0] !== bos) ids.unshift(bos);
     return Int32Array.from(ids);
   }
+
+  /**
+   * How much of a prompt comes before what the first message that is not the system's says: the system message, in
+   * whatever way the template writes it, or the one that the template itself brings.
+   * @param {import('./types.js').Message[]} messages
+   * @param {import('./types.js').TemplateOptions} options
+   * @param {Int32Array} ids what encode() makes of them
+   * @returns {Promise<number>} tokens
+   */
+  async head(messages, options, ids) {
+    const first = messages.findIndex(({ role }) => role !== 'system' && role !== 'developer');
+    if (first < 0) return ids.length;
+    const begun = messages.slice(0, first + 1);
+    begun[first] = { ...messages[first], content: otherThan(messages[first].content) };
+    try {
+      return commonPrefix(ids, await this.encode(begun, options));
+    } catch (error) {
+      // Some templates want more than a beginning.
+      if (error instanceof HeadlightError && error.code === 'TEMPLATE') return 0;
+      throw error;
+    }
+  }
+}
+
+/**
+ * @param {import('./types.js').Message['content']} content
+ * @returns {string} one that begins otherwise
+ */
+function otherThan(content) {
+  const text = typeof content === 'string' ? content : JSON.stringify(content.map((p) => Object(p).text));
+  return text.replace(/^[\s["]+/, '').startsWith('A') ? 'B' : 'A';
 }
 
 /** Flags of the tokenizer for a raw prompt: markers count, and BOS comes first where the tokenizer adds it. */

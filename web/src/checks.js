@@ -3,6 +3,52 @@ import { HeadlightError } from './errors.js';
 /** Numbers from outside: none wraps on its way into the core. */
 
 export const INT32_MAX = 2 ** 31 - 1;
+/** Positions of a session at most, as hl_session_new has it. */
+export const MAX_CONTEXT = 2 ** 24;
+/** Levels of a message or variable: more is a mistake, and templates have no use for it. */
+const MAX_DEPTH = 100;
+
+/**
+ * @param {unknown} signal
+ * @param {string} where the call, for the message
+ * @throws {HeadlightError} BAD_ARGUMENT
+ */
+export function checkSignal(signal, where) {
+  if (signal === undefined) return;
+  const { aborted, addEventListener } = Object(signal);
+  if (typeof aborted === 'boolean' && typeof addEventListener === 'function') return;
+  throw new HeadlightError('BAD_ARGUMENT', `${where}: signal must be an AbortSignal`);
+}
+
+/**
+ * Data as JSON has it: what a template can read.
+ * @param {unknown} value
+ * @param {string} name for the message
+ * @param {number} [depth] levels above it
+ * @throws {HeadlightError} BAD_ARGUMENT
+ */
+export function checkPlain(value, name, depth = 0) {
+  if (value === null || ['string', 'number', 'boolean', 'undefined'].includes(typeof value)) return;
+  if (depth >= MAX_DEPTH) {
+    throw new HeadlightError(
+      'BAD_ARGUMENT',
+      `${name} goes on for more than ${MAX_DEPTH} levels: is it in itself?`,
+    );
+  }
+  if (Array.isArray(value)) {
+    value.forEach((element, i) => checkPlain(element, depth < 3 ? `${name}[${i}]` : name, depth + 1));
+    return;
+  }
+  if (typeof value !== 'object' || ![Object.prototype, null].includes(Object.getPrototypeOf(value))) {
+    const what = typeof value === 'object' ? value.constructor?.name : typeof value;
+    throw new HeadlightError(
+      'BAD_ARGUMENT',
+      `${name} is of type ${what}: give text, numbers, lists and plain objects`,
+    );
+  }
+  for (const [key, inner] of Object.entries(value))
+    checkPlain(inner, depth < 3 ? `${name}.${key}` : name, depth + 1);
+}
 
 /**
  * @param {unknown} value

@@ -1,4 +1,5 @@
 import { yieldTurn } from './env.js';
+import { keepOf, SINKS } from './context.js';
 import { HeadlightError } from './errors.js';
 import { StopFilter } from './stop.js';
 import { CONTINUE } from './wasm.js';
@@ -73,9 +74,11 @@ export class Answer {
    * @param {import('./types.js').GenerateOptions} options
    * @param {AbortSignal} signal
    * @param {(chunk: import('./types.js').Chunk) => Promise<void>} emit resolves when there is room for more
-   * @param {boolean} continues the text goes on from the prompt: a space that it begins with belongs to it
+   * @param {object} source where the prompt comes from
+   * @param {boolean} source.continues the text goes on from the prompt: a space that it begins with belongs to it
+   * @param {() => Promise<number>} [source.head] tokens of the prompt that should stay when the context slides
    */
-  constructor(session, prompt, options, signal, emit, continues) {
+  constructor(session, prompt, options, signal, emit, { continues, head = async () => SINKS }) {
     checkCount(options.maxTokens, 'maxTokens');
     checkCount(options.logprobs, 'logprobs');
     this.session = session;
@@ -85,6 +88,8 @@ export class Answer {
     this.signal = signal;
     this.emit = emit;
     this.continues = continues;
+    this.head = head;
+    this.overflow = options.overflow ?? session.overflow;
     this.stop = new StopFilter(stopStrings(options));
     this.text = '';
     /** @type {number[]} */
@@ -92,6 +97,10 @@ export class Answer {
     /** @type {import('./types.js').TokenLogprobs[]} */
     this.logprobs = [];
     this.cached = 0;
+    /** Tokens of the prompt that are evaluated. */
+    this.evaluated = 0;
+    /** Tokens that slid out of the context. */
+    this.dropped = 0;
     this.promptMs = 0;
     this.decodeMs = 0;
   }
@@ -119,19 +128,23 @@ export class Answer {
     const { session, prompt } = this;
     if (prompt.length === 0)
       throw new HeadlightError('BAD_ARGUMENT', 'The prompt is empty: there is nothing to go on from');
-    if (prompt.length > session.context) {
+    if (prompt.length > session.context && this.overflow !== 'slide') {
       throw new HeadlightError(
         'CONTEXT_FULL',
         `The prompt has ${prompt.length} tokens, the context ${session.context} positions. ` +
-          'Shorten it, or load with a larger context',
+          "Shorten it, load with a larger context, or let it slide (overflow: 'slide')",
       );
     }
     session.checkTokens(prompt);
     if (this.signal.aborted) return false;
-    this.cached = session.reuse(prompt);
+    const fitting = this.overflow === 'slide' ? session.fit(prompt, await this.keep()) : prompt;
+    this.dropped = prompt.length - fitting.length;
     const begun = performance.now();
     try {
-      await session.feed(prompt.subarray(this.cached), this.signal);
+      await session.prompt(fitting, this.signal, (kept) => {
+        this.cached = kept;
+        this.evaluated = fitting.length - kept;
+      });
     } catch (error) {
       if (this.signal.aborted) return false;
       throw error;
@@ -142,7 +155,7 @@ export class Answer {
   }
 
   /**
-   * @param {import('./wasm.js').CoreSampler} sampler
+   * @param {import('./wasm-sampler.js').CoreSampler} sampler
    * @param {ReturnType<import('./wasm.js').Core['detokenizer']>} detokenizer
    * @returns {Promise<import('./types.js').Result['finishReason']>}
    */
@@ -164,24 +177,47 @@ export class Answer {
       await this.say({ text, token: id, position: session.length, logprobs });
       if (this.stop.found !== undefined) return 'stop';
       if (this.tokens.length >= most) break;
-      if (session.length >= session.context) {
-        this.full();
-        break;
-      }
       if (this.signal.aborted) return this.end('abort', detokenizer);
       const feeding = performance.now();
-      await session.step(Int32Array.of(id));
+      const went = await this.advance(id);
       this.decodeMs += performance.now() - feeding;
+      if (!went) break;
     }
     return this.end('length', detokenizer);
   }
 
-  /** Where the context ends. */
-  full() {
-    if ((this.options.overflow ?? this.session.overflow) !== 'error') return;
+  /** @returns {Promise<number>} first positions that stay when the context slides */
+  async keep() {
+    return keepOf(await this.head(), this.session.context);
+  }
+
+  /**
+   * Evaluates a token of the answer.
+   * @param {number} id
+   * @returns {Promise<boolean>} false where the context ends
+   * @throws {HeadlightError} CONTEXT_FULL
+   */
+  async advance(id) {
+    const { session } = this;
+    if (session.length < session.context) {
+      await session.step(Int32Array.of(id));
+      return true;
+    }
+    if (this.overflow === 'slide') {
+      try {
+        const gone = await session.slide(await this.keep(), id, this.signal);
+        this.dropped += gone;
+        return gone > 0;
+      } catch (error) {
+        // The loop that is gone back to finds that it was aborted.
+        if (this.signal.aborted) return true;
+        throw error;
+      }
+    }
+    if (this.overflow === 'stop') return false;
     throw new HeadlightError(
       'CONTEXT_FULL',
-      `The context of ${this.session.context} positions is full after ${this.tokens.length} tokens of the answer`,
+      `The context of ${session.context} positions is full after ${this.tokens.length} tokens of the answer`,
     );
   }
 
@@ -230,7 +266,6 @@ export class Answer {
    * @returns {import('./types.js').Result}
    */
   result(finishReason) {
-    const evaluated = this.prompt.length - this.cached;
     const rate = (/** @type {number} */ n, /** @type {number} */ ms) => (ms > 0 ? (1000 * n) / ms : 0);
     /** @type {import('./types.js').Result} */
     const result = {
@@ -240,11 +275,12 @@ export class Answer {
       usage: {
         promptTokens: this.prompt.length,
         cachedTokens: this.cached,
+        droppedTokens: this.dropped,
         completionTokens: this.tokens.length,
       },
       timings: {
         promptMs: this.promptMs,
-        promptPerSecond: rate(evaluated, this.promptMs),
+        promptPerSecond: rate(this.evaluated, this.promptMs),
         decodeMs: this.decodeMs,
         decodePerSecond: rate(this.tokens.length, this.decodeMs),
       },

@@ -1,5 +1,5 @@
 import { buildId } from '../dist/build-id.js';
-import { checkInteger, INT32_MAX } from './checks.js';
+import { checkInteger, checkSignal, MAX_CONTEXT } from './checks.js';
 import { Engine } from './engine.js';
 import { abortError, checkOptions, HeadlightError } from './errors.js';
 import { chooseVariant, detect, features } from './features.js';
@@ -85,7 +85,7 @@ function workerOptions(options) {
   checkChoice(kv, ['f32', 'f16', 'q8_0'], 'kv');
   checkChoice(precision, ['fast', 'high'], 'precision');
   checkOverflow(overflow, 'load');
-  if (context !== undefined) checkInteger(context, 'load: context', 1, INT32_MAX);
+  if (context !== undefined) checkInteger(context, 'load: context', 1, MAX_CONTEXT);
   for (const [name, value] of Object.entries({ template, pretokenizer })) {
     if (value !== undefined && typeof value !== 'string') {
       throw new HeadlightError('BAD_ARGUMENT', `load: ${name} must be a string`);
@@ -125,10 +125,7 @@ function workerOptions(options) {
  * @throws {HeadlightError} BAD_ARGUMENT
  */
 function checkCallbacks({ signal, onProgress }) {
-  const follows = signal && 'aborted' in Object(signal) && typeof signal.addEventListener === 'function';
-  if (signal !== undefined && !follows) {
-    throw new HeadlightError('BAD_ARGUMENT', 'load: signal must be an AbortSignal');
-  }
+  checkSignal(signal, 'load');
   if (onProgress !== undefined && typeof onProgress !== 'function') {
     throw new HeadlightError('BAD_ARGUMENT', 'load: onProgress must be a function');
   }

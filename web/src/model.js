@@ -1,10 +1,11 @@
+import { checkInteger, checkSignal, MAX_CONTEXT } from './checks.js';
 import { abortError, checkOptions, HeadlightError } from './errors.js';
 import { throwIfAborted } from './source.js';
 
 /** @typedef {import('./types.js').Chunk} Chunk */
 /** @typedef {import('./types.js').Result} Result */
 
-const OVERFLOWS = ['stop', 'error'];
+const OVERFLOWS = ['stop', 'slide', 'error'];
 const TEMPLATE_OPTIONS = ['addGenerationPrompt', 'variables'];
 const GENERATE_OPTIONS = [
   'maxTokens',
@@ -34,10 +35,9 @@ const SESSION_OPTIONS = ['context', 'kv', 'overflow'];
  */
 export function checkOverflow(overflow, where) {
   if (overflow === undefined || OVERFLOWS.includes(overflow)) return;
-  const why = overflow === 'slide' ? 'is not built in yet' : 'is not known';
   throw new HeadlightError(
     'BAD_ARGUMENT',
-    `${where}: overflow "${overflow}" ${why}; there are ${OVERFLOWS.join(', ')}`,
+    `${where}: overflow "${overflow}" is not known; there are ${OVERFLOWS.join(', ')}`,
   );
 }
 
@@ -159,18 +159,20 @@ export class Session {
   #engine;
   #id;
   #layers;
-  #length = 0;
+  #length;
   #disposed = false;
 
   /**
    * @param {import('./engine.js').Engine} engine
    * @param {number} id in the worker
    * @param {number} layers of the model
+   * @param {number} [length] positions in its cache
    */
-  constructor(engine, id, layers) {
+  constructor(engine, id, layers, length = 0) {
     this.#engine = engine;
     this.#id = id;
     this.#layers = layers;
+    this.#length = length;
   }
 
   /** Positions in the cache, as of the last call that has ended or the last chunk that has come. */
@@ -214,6 +216,7 @@ export class Session {
    */
   async feed(tokens, options = {}) {
     checkOptions(options, ['signal'], 'feed');
+    checkSignal(options.signal, 'feed');
     this.#check();
     throwIfAborted(options.signal, 'feed');
     const ids = idsOf(tokens, 'feed');
@@ -230,7 +233,7 @@ export class Session {
   }
 
   /**
-   * Forgets all positions from length on.
+   * Forgets all positions from length on. What sliding windows have given back before it is evaluated again.
    * @param {number} length
    * @returns {Promise<void>}
    * @throws {HeadlightError} BAD_ARGUMENT
@@ -239,6 +242,42 @@ export class Session {
     this.#check();
     await this.#engine.call('rewind', { session: this.#id, length }).done;
     this.#length = length;
+  }
+
+  /**
+   * A second session with the same context. Blocks of the cache are shared until one of the two writes to them.
+   * @returns {Promise<Session>}
+   * @throws {HeadlightError} NO_MEMORY, DISPOSED
+   */
+  async fork() {
+    this.#check();
+    const { session, length } = await this.#engine.call('fork', { session: this.#id }).done;
+    return new Session(this.#engine, session, this.#layers, length);
+  }
+
+  /**
+   * The context as bytes, for restore() of the same build and model: tokens and cache rows, with a checksum.
+   * @returns {Promise<Uint8Array>}
+   * @throws {HeadlightError} NO_MEMORY: linear memory has no room for a copy
+   */
+  async save() {
+    this.#check();
+    return this.#engine.call('save', { session: this.#id }).done;
+  }
+
+  /**
+   * Replaces the context by a saved one. Nothing changes when it is refused.
+   * @param {Uint8Array} bytes
+   * @returns {Promise<void>}
+   * @throws {HeadlightError} BAD_FORMAT (damaged, or not a saved context), UNSUPPORTED (another build, model or cache
+   *   type), CONTEXT_FULL, NO_MEMORY, BAD_ARGUMENT
+   */
+  async restore(bytes) {
+    this.#check();
+    if (!(bytes instanceof Uint8Array)) {
+      throw new HeadlightError('BAD_ARGUMENT', 'restore: bytes must be the Uint8Array that save() gave');
+    }
+    this.#length = await this.#engine.call('restore', { session: this.#id, saved: bytes }).done;
   }
 
   /** @returns {Promise<import('./types.js').CacheStats>} bytes by the allocator's count */
@@ -256,11 +295,18 @@ export class Session {
    */
   watch(what, listener) {
     for (const name of ['lens', 'candidates']) {
-      if (name in what) throw new HeadlightError('UNSUPPORTED', `watch: "${name}" is not built in yet`);
+      if (name in Object(what))
+        throw new HeadlightError('UNSUPPORTED', `watch: "${name}" is not built in yet`);
     }
-    checkOptions(what, ['attention'], 'watch');
+    checkOptions(what ?? null, ['attention'], 'watch');
+    if (typeof listener !== 'function') {
+      throw new HeadlightError('BAD_ARGUMENT', 'watch: the listener must be a function');
+    }
+    if (what.attention !== undefined && !Array.isArray(what.attention)) {
+      throw new HeadlightError('BAD_ARGUMENT', 'watch: attention must be a list of layers');
+    }
     this.#check();
-    const attention = [...new Set(what.attention ?? [])];
+    const attention = [...new Set(what.attention)];
     for (const layer of attention) {
       if (!Number.isInteger(layer) || layer < 0 || layer >= this.#layers) {
         throw new HeadlightError(
@@ -370,6 +416,7 @@ export class Model {
   #generate(what, options, where) {
     const { signal, session, ...rest } = options;
     checkOverflow(options.overflow, where);
+    checkSignal(signal, where);
     const id = session === undefined ? 0 : Session.idOf(session, this.#engine);
     const args = { session: id, ...what, options: rest, aborted: signal?.aborted ?? false };
     return new Generation(this.#engine, args, signal, (length) => Session.setLength(session, length));
@@ -384,6 +431,7 @@ export class Model {
   async session(options = {}) {
     checkOptions(options, SESSION_OPTIONS, 'session');
     checkOverflow(options.overflow, 'session');
+    if (options.context !== undefined) checkInteger(options.context, 'session: context', 1, MAX_CONTEXT);
     const id = await this.#engine.call('open', options).done;
     return new Session(this.#engine, id, this.info.layers);
   }

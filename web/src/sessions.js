@@ -1,5 +1,8 @@
+import { Checkpoints, withRoom } from './checkpoints.js';
+import { commonPrefix, dropOf, slideBy, without } from './context.js';
 import { abortError, HeadlightError } from './errors.js';
-import { BLOCK_POSITIONS } from './plan.js';
+import { shapeOf } from './loader.js';
+import { BLOCK_POSITIONS, kvPlan } from './plan.js';
 import { CHUNK } from './wasm.js';
 import { yieldTurn } from './env.js';
 
@@ -11,18 +14,37 @@ import { yieldTurn } from './env.js';
  * @property {() => void} closed the session has ended
  */
 
+/** Checkpoints of a session may hold so many times what its full cache takes. */
+const SPARE = 2;
+
+/**
+ * @param {import('./types.js').KvShape} shape
+ * @param {number} context positions
+ * @param {import('./types.js').KvType} kv
+ * @returns {number} bytes that checkpoints may hold; 0 where there are no windows, and a cache can be rewound
+ */
+function spareBytes(shape, context, kv) {
+  if (!shape.window) return 0;
+  const window = BLOCK_POSITIONS * (Math.ceil(shape.window / BLOCK_POSITIONS) + 1);
+  return SPARE * kvPlan({ ...shape, window }, context, kv).bytes;
+}
+
 /** The worker's half of a session: a core session, who watches it, and an order of calls. */
 export class WorkerSession {
   /**
    * @param {import('./wasm.js').Core} core
    * @param {{ context: number, kv: import('./types.js').KvType, overflow: import('./types.js').Overflow }} options
+   * @param {import('./wasm-session.js').CoreSession} [inner] becomes this session's own; default: an empty one
    */
-  constructor(core, { context, kv, overflow }) {
+  constructor(core, { context, kv, overflow }, inner = withRoom(() => core.session(context, kv))) {
     this.core = core;
     this.context = context;
     this.kv = kv;
     this.overflow = overflow;
-    this.inner = core.session(context, kv);
+    this.inner = inner;
+    this.checkpoints = new Checkpoints(spareBytes(shapeOf(core.info()), context, kv));
+    /** Tokens of the conversation that have slid out from behind its first positions. */
+    this.dropped = 0;
     /** @type {Set<Watcher>} */
     this.watchers = new Set();
     /** @type {Map<number, number>} layers to how many watch */
@@ -104,7 +126,7 @@ export class WorkerSession {
    */
   async step(tokens) {
     const position = this.length;
-    this.inner.feed(tokens);
+    withRoom(() => this.inner.feed(tokens));
     for (const watcher of [...this.watchers]) {
       /** @type {import('./types.js').Step} */
       const step = { position, tokens: tokens.slice(), attention: {}, cache: this.cache() };
@@ -120,27 +142,118 @@ export class WorkerSession {
     }
   }
 
-  /** @param {number} n positions to keep */
-  rewind(n) {
+  /**
+   * Goes back to the first n positions. What sliding windows have given back of them is evaluated again.
+   * @param {number} n
+   * @param {AbortSignal} signal
+   * @returns {Promise<void>}
+   */
+  async rewind(n, signal) {
     if (!Number.isInteger(n) || n < 0 || n > this.length) {
       throw new HeadlightError('BAD_ARGUMENT', `rewind: ${n} is not a length from 0 to ${this.length}`);
     }
-    this.inner.rewind(n);
+    if (this.inner.keeps(n) === n) {
+      this.inner.rewind(n);
+      return;
+    }
+    const tokens = this.inner.tokens().subarray(0, n);
+    await this.feed(tokens.subarray(this.reuse(tokens)), signal);
   }
 
   /**
-   * Makes the cache begin with a prompt: what it holds of it stays, but for the last token, whose logits are wanted.
+   * Makes the cache begin with a prompt: what it or a checkpoint holds of it stays, but for the last token, whose logits
+   * are wanted.
    * @param {Int32Array} prompt
    * @returns {number} positions that stay
    */
   reuse(prompt) {
+    const kept = this.inner.keeps(commonPrefix(this.inner.tokens(), prompt, prompt.length - 1));
+    const fork = this.checkpoints.resume(prompt, kept);
+    if (fork) this.#replace(fork);
+    else this.inner.rewind(kept);
+    return this.length;
+  }
+
+  /** @param {import('./wasm-session.js').CoreSession} inner */
+  #replace(inner) {
+    try {
+      for (const [layer, n] of this.watched) if (n > 0) withRoom(() => inner.tap('attn_prob', layer, true));
+    } catch (error) {
+      inner.free();
+      throw error;
+    }
+    this.inner.free();
+    this.inner = inner;
+  }
+
+  /**
+   * Makes the cache hold a prompt, and keeps checkpoints where it goes on from what was there and at its end.
+   * @param {Int32Array} prompt no longer than the context
+   * @param {AbortSignal} signal
+   * @param {(kept: number) => void} onReuse is told of the positions that were there
+   * @returns {Promise<void>}
+   */
+  async prompt(prompt, signal, onReuse) {
+    const kept = this.reuse(prompt);
+    onReuse(kept);
+    if (kept > 0 && prompt.length - kept > 1) this.checkpoints.add(this.inner);
+    await this.feed(prompt.subarray(kept), signal);
+    this.checkpoints.add(this.inner);
+  }
+
+  /**
+   * A prompt without what has to go so that it fits.
+   * @param {Int32Array} prompt
+   * @param {number} keep first positions that stay
+   * @returns {Int32Array}
+   */
+  fit(prompt, keep) {
+    const { context, dropped } = this;
+    this.dropped = dropOf(prompt, this.inner.tokens(), { context, keep, dropped });
+    return without(prompt, keep, this.dropped);
+  }
+
+  /**
+   * Makes room in a full context: keeps the first positions and the newer half of the others, and evaluates those again,
+   * with one more token.
+   * @param {number} keep first positions that stay
+   * @param {number} id the token that follows
+   * @param {AbortSignal} signal
+   * @returns {Promise<number>} positions that went; 0: there is no room to be made, and nothing has changed
+   */
+  async slide(keep, id, signal) {
     const held = this.inner.tokens();
-    const most = Math.min(held.length, prompt.length - 1);
-    let same = 0;
-    while (same < most && held[same] === prompt[same]) same++;
-    const kept = this.inner.keeps(same);
-    this.rewind(kept);
-    return kept;
+    const gone = slideBy(held.length, keep);
+    if (gone === 0) return 0;
+    const rest = Int32Array.from([...without(held, keep, gone), id]);
+    this.dropped += gone;
+    await this.feed(rest.subarray(this.reuse(rest)), signal);
+    return gone;
+  }
+
+  /** @returns {WorkerSession} with the same context; blocks of the cache are shared until one of the two writes */
+  fork() {
+    const fork = new WorkerSession(
+      this.core,
+      this,
+      withRoom(() => this.inner.fork()),
+    );
+    fork.dropped = this.dropped;
+    return fork;
+  }
+
+  /** @returns {Uint8Array} */
+  save() {
+    return withRoom(() => this.inner.save());
+  }
+
+  /**
+   * @param {Uint8Array} saved
+   * @throws {HeadlightError} BAD_FORMAT, UNSUPPORTED, CONTEXT_FULL, NO_MEMORY; nothing has changed then
+   */
+  restore(saved) {
+    withRoom(() => this.inner.restore(saved));
+    this.dropped = 0;
   }
 
   /** @returns {import('./types.js').CacheStats} by the allocator's count */
@@ -150,7 +263,17 @@ export class WorkerSession {
       const c = this.inner.cache(layer);
       return { positions: c.positions, used: c.used, reserved: c.reserved, shared: c.shared };
     });
-    return { type: this.kv, positions, used, reserved, shared, perLayer, blockPositions: BLOCK_POSITIONS };
+    const checkpoints = this.checkpoints.stats();
+    return {
+      type: this.kv,
+      positions,
+      used,
+      reserved,
+      shared,
+      perLayer,
+      blockPositions: BLOCK_POSITIONS,
+      checkpoints,
+    };
   }
 
   /**
@@ -177,6 +300,7 @@ export class WorkerSession {
   close() {
     this.closed = true;
     for (const watcher of this.watchers) watcher.closed();
+    this.checkpoints.close();
     this.inner.free();
   }
 }

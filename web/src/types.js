@@ -8,8 +8,9 @@
  * @typedef {'f32' | 'f16' | 'q8_0'} KvType
  * @typedef {'fast' | 'high'} Precision
  * @typedef {'relaxed' | 'simd' | 'single'} Variant
- * @typedef {'stop' | 'error'} Overflow
- *   what happens when a generation reaches the end of the context: it ends with finishReason 'length', or it is an error
+ * @typedef {'stop' | 'slide' | 'error'} Overflow
+ *   what happens when a generation reaches the end of the context: it ends with finishReason 'length'; the first positions
+ *   and the newer half of the others are evaluated again, and it goes on; or it is an error
  *
  * @typedef {object} Progress
  * @property {'start' | 'load' | 'ready'} stage the engine starts; bytes arrive; done
@@ -88,7 +89,7 @@
  * @property {Record<string, unknown>} [variables] further variables of the template
  *
  * @typedef {object} GenerateOptions
- * @property {number} [maxTokens] default: as many as the context has room for
+ * @property {number} [maxTokens] default: as many as the context has room for; with overflow 'slide' there is no end to it
  * @property {number} [temperature] default 0.8; 0 takes the best token always
  * @property {number} [topK] default 40; 0 off
  * @property {number} [topP] default 0.95; 1 off
@@ -131,12 +132,13 @@
  * @typedef {object} Chunk
  * @property {string} text '' while text is held back: half a character, or the beginning of a stop string
  * @property {number} token
- * @property {number} position of the token in the context
+ * @property {number} position of the token in the context; smaller than before when the context has slid
  * @property {TokenLogprobs} [logprobs]
  *
  * @typedef {object} Usage
  * @property {number} promptTokens
  * @property {number} cachedTokens of the prompt, which were in the session's cache already
+ * @property {number} droppedTokens of prompt and answer, which slid out of the context
  * @property {number} completionTokens
  *
  * @typedef {object} Timings
@@ -159,7 +161,7 @@
  * @property {number} positions held
  * @property {number} used bytes of live rows
  * @property {number} reserved bytes of blocks held
- * @property {number} shared reserved bytes that another session holds too
+ * @property {number} shared reserved bytes that another session, or a checkpoint, holds too
  *
  * @typedef {object} CacheStats
  * @property {KvType} type
@@ -169,6 +171,8 @@
  * @property {number} shared
  * @property {LayerCache[]} perLayer
  * @property {number} blockPositions positions of a block
+ * @property {{ count: number, bytes: number }} checkpoints states at the ends of recent turns, where the model has sliding
+ *   windows, and the bytes of blocks that only one of them holds
  *
  * @typedef {object} AttentionMap
  * @property {number} heads
@@ -177,7 +181,7 @@
  * @property {Float32Array} data [heads][rows][cols], after softmax, 0 where masked
  *
  * @typedef {object} Step one evaluated chunk: of a prompt, or one generated token
- * @property {number} position of its first token
+ * @property {number} position of its first token: what was there from it on is gone
  * @property {Int32Array} tokens
  * @property {Record<number, AttentionMap>} attention by layer
  * @property {CacheStats} cache

@@ -123,14 +123,13 @@ function sessionOf(id) {
   return session;
 }
 
-/** @param {number | undefined} context */
-function checkContext(context) {
-  if (context !== undefined && (!Number.isInteger(context) || context < 1)) {
-    throw new HeadlightError(
-      'BAD_ARGUMENT',
-      `context is ${context}, must be a whole number of positions, 1 or more`,
-    );
-  }
+/**
+ * @param {WorkerSession} session
+ * @returns {number} its id
+ */
+function enter(session) {
+  sessions.set(++lastSession, session);
+  return lastSession;
 }
 
 /**
@@ -153,7 +152,6 @@ const methods = {
       );
     }
     const { variant, threads, precision, maxMemory, assets, pretokenizer, kv, context, overflow } = options;
-    checkContext(context);
     if (options.template !== undefined) await checkTemplate(options.template);
     const progress = (/** @type {import('./types.js').Progress} */ p) => request.post('progress', p);
     progress({ stage: 'start', loaded: 0, total: undefined, bytesPerSecond: 0, fromStore: false });
@@ -202,12 +200,9 @@ const methods = {
   },
 
   async open({ context = defaults.context, kv = defaults.kv, overflow = defaults.overflow }) {
-    checkContext(context);
     if (!KV_TYPES.includes(kv))
       throw new HeadlightError('BAD_ARGUMENT', `kv is "${kv}"; there are f32, f16, q8_0`);
-    const session = new WorkerSession(loaded(), { context, kv, overflow });
-    sessions.set(++lastSession, session);
-    return lastSession;
+    return enter(new WorkerSession(loaded(), { context, kv, overflow }));
   },
 
   async close({ session }) {
@@ -230,9 +225,27 @@ const methods = {
     });
   },
 
-  async rewind({ session, length }) {
+  async rewind({ session, length }, request) {
     const s = sessionOf(session);
-    return s.inOrder(async () => s.rewind(length));
+    return s.inOrder(async () => s.rewind(length, request.signal));
+  },
+
+  async fork({ session }) {
+    const s = sessionOf(session);
+    return s.inOrder(async () => ({ session: enter(s.fork()), length: s.length }));
+  },
+
+  async save({ session }) {
+    const s = sessionOf(session);
+    return s.inOrder(async () => s.save());
+  },
+
+  async restore({ session, saved }) {
+    const s = sessionOf(session);
+    return s.inOrder(async () => {
+      s.restore(saved);
+      return s.length;
+    });
   },
 
   async cache({ session }) {
@@ -263,7 +276,10 @@ const methods = {
             : prompt;
       const say = (/** @type {import('./types.js').Chunk} */ chunk) =>
         request.say('chunk', chunk, undefined, () => s.refuseQueued());
-      const answer = new Answer(s, ids, options, request.signal, say, messages === undefined);
+      const answer = new Answer(s, ids, options, request.signal, say, {
+        continues: messages === undefined,
+        head: messages && (() => /** @type {Chat} */ (chat).head(messages, options, ids)),
+      });
       const result = await answer.run();
       return { result, length: s.length };
     });
