@@ -97,24 +97,25 @@ static double read_rate(const unsigned char *p, size_t bytes) {
 }
 
 static struct act activations(const float *x) {
-    size_t size = (size_t)COLUMNS * N_IN, blocks = size / PANEL_BLOCK;
+    size_t n_blocks = (size_t)COLUMNS * N_IN / PANEL_BLOCK;
     return (struct act){.n_in = N_IN,
+                        .n_rows = COLUMNS,
                         .f32 = x,
-                        .codes8 = calloc(size, 1),
-                        .low8 = calloc(size, 1),
-                        .wide = calloc(blocks, 1),
-                        .codes16 = calloc(size, 2),
-                        .d = calloc(blocks, 4),
-                        .s = calloc(blocks, 4),
-                        .s2 = calloc(2 * blocks, 4),
-                        .sum8 = calloc(blocks, 4)};
+                        .blocks = calloc(n_blocks, sizeof(struct act_block)),
+                        .halves = calloc(n_blocks, sizeof(struct act_halves)),
+                        .low8 = calloc(n_blocks, PANEL_BLOCK),
+                        .codes16 = calloc(n_blocks, 2 * PANEL_BLOCK)};
+}
+
+static void quantize_rows(struct act *a, int n, hl_precision precision) {
+    a->n_rows = n;
+    for (int c = 0; c < n; c++) kernels_get()->quantize(a, c, a->f32 + (size_t)c * N_IN, precision);
 }
 
 static void bench_type(struct pool *pool, uint32_t type, hl_precision precision, const unsigned char *panels,
                        struct act *a, float *y) {
     const struct type_info *t = type_info(type);
     const struct kernels *k = kernels_get();
-    for (int c = 0; c < COLUMNS; c++) k->quantize(a, c, a->f32 + (size_t)c * N_IN, precision);
     size_t panel = panel_bytes(t->panel, N_IN);
     int threads = pool_threads(pool), units = threads * UNITS_PER_THREAD;
     struct work w = {.pool = pool,
@@ -127,16 +128,21 @@ static void bench_type(struct pool *pool, uint32_t type, hl_precision precision,
                      .repeats = 64,
                      .a = a,
                      .y = y};
+    quantize_rows(a, 1, precision);
     double cached = rate(&w);
+    w.repeats = 1;
+    w.n_units = units;
+    w.n_panels = (int)(MEMORY_BYTES / panel) / units;
+    double memory = rate(&w);
+    quantize_rows(a, COLUMNS, precision);
+    w.n_units = threads;
+    w.n_panels = CACHE_ROWS / PANEL_ROWS;
+    w.repeats = 64;
     w.n_cols = 4;
     double tile = rate(&w);
     w.n_cols = COLUMNS;
     w.repeats = 4;
     double prompt = rate(&w);
-    w.n_cols = w.repeats = 1;
-    w.n_units = units;
-    w.n_panels = (int)(MEMORY_BYTES / panel) / units;
-    double memory = rate(&w);
     printf("%-6s %-4s %8.1f %8.1f %8.1f %8.1f %8.1f\n", t->name, precision == HL_FAST ? "fast" : "high",
            cached, memory, memory * (double)panel / (PANEL_ROWS * N_IN), tile, prompt);
 }

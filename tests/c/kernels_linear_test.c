@@ -8,16 +8,14 @@ static const hl_precision precisions[] = {HL_FAST, HL_HIGH};
 /* Activation rows in buffers of exactly their size; f32 is random in [-1, 1), each row with a size of its
  * own. */
 static struct act act_new(int n_in, int n, uint64_t *seed) {
-    size_t blocks = (size_t)n * n_in / PANEL_BLOCK, size = (size_t)n * n_in;
+    size_t size = (size_t)n * n_in;
+    size_t n_blocks = size / PANEL_BLOCK + 1;
     struct act a = {.n_in = n_in,
-                    .codes8 = calloc(size, 1),
-                    .low8 = calloc(size, 1),
-                    .wide = calloc(blocks + 1, 1),
-                    .codes16 = calloc(size, 2),
-                    .d = calloc(blocks + 1, 4),
-                    .s = calloc(blocks + 1, 4),
-                    .s2 = calloc(2 * blocks + 2, 4),
-                    .sum8 = calloc(blocks + 1, 4)};
+                    .n_rows = n,
+                    .blocks = calloc(n_blocks, sizeof *a.blocks),
+                    .halves = calloc(n_blocks, sizeof *a.halves),
+                    .low8 = calloc(n_blocks, sizeof *a.low8),
+                    .codes16 = calloc(n_blocks, sizeof *a.codes16)};
     float *x = malloc(size * sizeof *x);
     for (size_t i = 0; i < size; i++) x[i] = test_random_float(seed) * (float)(1 + i / n_in % 3);
     a.f32 = x;
@@ -31,14 +29,10 @@ static void act_quantize(struct act *a, int n, hl_precision precision) {
 
 static void act_free(struct act *a) {
     free((void *)a->f32);
-    free(a->codes8);
+    free(a->blocks);
+    free(a->halves);
     free(a->low8);
-    free(a->wide);
     free(a->codes16);
-    free(a->d);
-    free(a->s);
-    free(a->s2);
-    free(a->sum8);
 }
 
 static struct matrix matrix_of(uint32_t type, const uint8_t *rows, int n_in, int n_out) {
@@ -103,6 +97,45 @@ TEST(float_matrices_may_have_any_number_of_columns) {
     }
 }
 
+/* All codes of a panel become their largest, or 0. */
+static void fill_codes(const struct matrix *w, int byte) {
+    for (int p = 0; p < w->n_out / PANEL_ROWS; p++) {
+        unsigned char *panel = (unsigned char *)w->data + (size_t)p * panel_bytes(w->type, w->n_in);
+        for (int b = 0; b < w->n_in / PANEL_BLOCK; b++) {
+            unsigned char *block = (unsigned char *)panel_block_at(w->type, panel, b);
+            memset(block + panel_high_at(w->type), byte,
+                   (size_t)(panel_block_bytes(w->type) - panel_high_at(w->type)));
+        }
+    }
+}
+
+static void compare_extremes(uint32_t type, int byte, float x, hl_precision precision) {
+    enum { N_IN = 256, N_OUT = 8, N_COLS = 2 };
+    uint64_t seed = type;
+    struct matrix w = random_matrix(type, N_IN, N_OUT, &seed);
+    struct act a = act_new(N_IN, N_COLS, &seed);
+    float want[N_COLS * N_OUT], got[N_COLS * N_OUT];
+    fill_codes(&w, byte);
+    /* The first blocks are wide. */
+    for (int i = 0; i < N_COLS * N_IN; i++) ((float *)a.f32)[i] = i % N_IN < 96 ? x : x / 100;
+    act_quantize(&a, N_COLS, precision);
+    EXPECT(a.blocks[0].wide == (precision == HL_FAST));
+    linear_of(kernels_scalar(), &w, precision)(want, N_OUT, w.data, N_OUT / PANEL_ROWS, &a, 0, N_COLS);
+    linear_of(kernels_get(), &w, precision)(got, N_OUT, w.data, N_OUT / PANEL_ROWS, &a, 0, N_COLS);
+    EXPECT_MEM(got, want, sizeof want);
+    act_free(&a);
+    free((void *)w.data);
+}
+
+TEST(no_sum_overflows_where_all_codes_are_extreme) {
+    for (int k = 0; k < 8; k++) {
+        int byte = k & 1 ? 0xff : 0;
+        float x = k & 2 ? 1.0f : -1.0f;
+        for (int i = 3; i < N_BLOCK_TYPES; i++) compare_extremes(block_types[i], byte, x, precisions[k / 4]);
+        for (int i = 0; i < N_PART_TYPES; i++) compare_extremes(part_types[i], byte, x, precisions[k / 4]);
+    }
+}
+
 /* Every output by a call of its own: a panel and a column. */
 TEST(an_output_does_not_depend_on_what_is_computed_with_it) {
     enum { N_IN = 96, N_PANELS = 5, N_COLS = 7, N_OUT = N_PANELS * PANEL_ROWS };
@@ -127,6 +160,13 @@ TEST(an_output_does_not_depend_on_what_is_computed_with_it) {
     }
 }
 
+/* What stands for activation j of the only row. */
+static double act_value(const struct act *a, int j) {
+    static const int column[4] = {0, 2, 1, 3}; /* codes16's order inside four columns */
+    int b = j / PANEL_BLOCK, i = j % PANEL_BLOCK;
+    return (double)a->codes16[b][i / 4 * 4 + column[i % 4]] * (double)a->blocks[b].d;
+}
+
 /* The sums in double of the weights as the file has them and the activations as they were rounded. */
 static void compare_with_double(uint32_t type, hl_precision precision) {
     enum { N_IN = 256, N_OUT = 8 };
@@ -137,13 +177,10 @@ static void compare_with_double(uint32_t type, hl_precision precision) {
     float y[N_OUT], row[N_IN];
     linear_of(kernels_get(), &w, precision)(y, N_OUT, w.data, N_OUT / PANEL_ROWS, &a, 0, 1);
     for (int r = 0; r < N_OUT; r++) {
-        static const int column[4] = {0, 2, 1, 3};
         double sum = 0, size = 0;
         panel_row(row, &w, r);
         for (int j = 0; j < N_IN; j++) {
-            double x = panel_is_float(w.type)
-                           ? (double)a.f32[j]
-                           : (double)a.codes16[j / 4 * 4 + column[j % 4]] * (double)a.d[j / PANEL_BLOCK];
+            double x = panel_is_float(w.type) ? (double)a.f32[j] : act_value(&a, j);
             sum += (double)row[j] * x;
             size += fabs((double)row[j] * x);
         }
@@ -245,17 +282,17 @@ TEST(quantizing_rounds_to_nearest_even_and_keeps_sums) {
     const int codes[] = {-127, 0, 2, -2, 0, -1, 126, 3};
     memcpy(x, head, sizeof head);
     act_quantize(&a, 1, HL_FAST);
-    for (int j = 0; j < 8; j++) EXPECT_EQ(a.codes8[j], codes[j]);
-    EXPECT_EQ(a.codes16[1], codes[2]); /* inside four columns 0 2 1 3 */
-    EXPECT_EQ(a.codes16[2], codes[1]);
-    EXPECT_EQ(a.codes16[7], codes[7]);
-    EXPECT_EQ(a.sum8[0], 8);
-    EXPECT(a.d[0] == 1 && a.s[0] == 1);
+    for (int j = 0; j < 8; j++) EXPECT_EQ(a.blocks[0].codes8[j], codes[j]);
+    EXPECT_EQ(a.codes16[0][1], codes[2]); /* inside four columns 0 2 1 3 */
+    EXPECT_EQ(a.codes16[0][2], codes[1]);
+    EXPECT_EQ(a.codes16[0][7], codes[7]);
+    EXPECT_EQ(a.blocks[0].sum8, 8);
+    EXPECT(a.blocks[0].d == 1 && a.blocks[0].s == 1);
     for (int j = 0; j < 8; j++) x[j] *= 32767.0f / 127.0f;
     act_quantize(&a, 1, HL_HIGH);
-    EXPECT_EQ(a.codes16[0], -32767);
-    EXPECT_EQ(a.codes16[2], 129);
-    EXPECT_EQ(a.codes16[1], 387);
+    EXPECT_EQ(a.codes16[0][0], -32767);
+    EXPECT_EQ(a.codes16[0][2], 129);
+    EXPECT_EQ(a.codes16[0][1], 387);
     act_free(&a);
 }
 
@@ -264,9 +301,9 @@ TEST(a_block_of_zeros_or_of_numbers_too_small_to_matter_is_zero) {
     struct act a = act_new(96, 1, &seed);
     for (int j = 0; j < 96; j++) ((float *)a.f32)[j] = j < 32 ? 0 : j < 64 ? 0x1p-88f : 0x1p-87f;
     act_quantize(&a, 1, HL_FAST);
-    EXPECT(a.d[0] == 0 && a.s[0] == 0 && a.sum8[0] == 0);
-    EXPECT(a.d[1] == 0 && a.s[1] == 0 && a.sum8[1] == 0 && a.codes8[40] == 0);
-    EXPECT(a.d[2] > 0 && a.sum8[2] == 8 * 32 * 127);
+    EXPECT(a.blocks[0].d == 0 && a.blocks[0].s == 0 && a.blocks[0].sum8 == 0);
+    EXPECT(a.blocks[1].d == 0 && a.blocks[1].s == 0 && a.blocks[1].sum8 == 0 && a.blocks[1].codes8[8] == 0);
+    EXPECT(a.blocks[2].d > 0 && a.blocks[2].sum8 == 8 * 32 * 127);
     act_free(&a);
 }
 
@@ -280,13 +317,13 @@ TEST(blocks_above_the_mean_of_a_row_have_wide_codes) {
     x[66] = 192;
     x[67] = -193;
     act_quantize(&a, 1, HL_FAST);
-    EXPECT(a.wide[0] == 0 && a.wide[1] == 0 && a.wide[2] == 1);
-    EXPECT(a.d[2] == 1 && a.codes8[0] == 127);
-    EXPECT(a.codes8[64] == 127 && a.low8[64] == 0);
-    EXPECT(a.codes8[65] == 1 && a.low8[65] == 63);
-    EXPECT(a.codes8[66] == 2 && a.low8[66] == -64);
-    EXPECT(a.codes8[67] == -2 && a.low8[67] == 63);
-    EXPECT_EQ(a.codes16[66], 191); /* inside four columns 0 2 1 3 */
+    EXPECT(a.blocks[0].wide == 0 && a.blocks[1].wide == 0 && a.blocks[2].wide == 1);
+    EXPECT(a.blocks[2].d == 1 && a.blocks[0].codes8[0] == 127);
+    EXPECT(a.blocks[2].codes8[0] == 127 && a.low8[2][0] == 0);
+    EXPECT(a.blocks[2].codes8[1] == 1 && a.low8[2][1] == 63);
+    EXPECT(a.blocks[2].codes8[2] == 2 && a.low8[2][2] == -64);
+    EXPECT(a.blocks[2].codes8[3] == -2 && a.low8[2][3] == 63);
+    EXPECT_EQ(a.codes16[2][2], 191); /* inside four columns 0 2 1 3 */
     act_free(&a);
 }
 
@@ -320,7 +357,7 @@ TEST(wide_codes_give_exact_sums) {
             act_quantize(&a, 1, HL_FAST);
             float y[4], want = (float)cases[i].w * (31 * codes[k] + 16256);
             linear_of(kernels_get(), &m, HL_FAST)(y, 4, m.data, 1, &a, 0, 1);
-            EXPECT(a.wide[0] == 1);
+            EXPECT(a.blocks[0].wide == 1);
             for (int r = 0; r < 4; r++) EXPECT(y[r] == want);
             act_free(&a);
             free((void *)m.data);
@@ -341,14 +378,15 @@ TEST(quantizing_gives_the_bits_of_the_scalar_kernel) {
             kernels_get()->quantize(&a, row, x + 320 * row, precisions[p]);
             kernels_scalar()->quantize(&b, row, x + 320 * row, precisions[p]);
         }
-        EXPECT_MEM(a.codes16, b.codes16, 640 * 2);
-        EXPECT_MEM(a.codes8, b.codes8, 640);
-        EXPECT_MEM(a.low8, b.low8, 640);
-        EXPECT_MEM(a.wide, b.wide, 20);
-        EXPECT_MEM(a.sum8, b.sum8, 20 * 4);
         for (int i = 0; i < 20; i++) {
-            EXPECT(a.d[i] != a.d[i] ? b.d[i] != b.d[i] : a.d[i] == b.d[i]);
-            EXPECT(a.s[i] != a.s[i] ? b.s[i] != b.s[i] : a.s[i] == b.s[i]);
+            const struct act_block *now = &a.blocks[i], *want = &b.blocks[i];
+            EXPECT(now->d != now->d ? want->d != want->d : now->d == want->d);
+            EXPECT(now->s != now->s ? want->s != want->s : now->s == want->s);
+            EXPECT(now->sum8 == want->sum8 && now->wide == want->wide);
+            EXPECT_MEM(a.halves[i].sum, b.halves[i].sum, sizeof a.halves[i].sum);
+            EXPECT_MEM(now->codes8, want->codes8, sizeof now->codes8);
+            EXPECT_MEM(a.low8[i], b.low8[i], sizeof a.low8[i]);
+            EXPECT_MEM(a.codes16[i], b.codes16[i], sizeof a.codes16[i]);
         }
         act_free(&a);
         act_free(&b);

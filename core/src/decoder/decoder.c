@@ -36,15 +36,12 @@ static int act_columns(const struct hparams *hp) {
 }
 
 bool act_new(struct decoder *d, struct act *a, int n, int n_columns) {
-    size_t columns = (size_t)(n_columns + PANEL_BLOCK - 1) / PANEL_BLOCK * PANEL_BLOCK;
-    size_t codes = mem_size((size_t)n, columns), blocks = mem_size((size_t)n, columns / PANEL_BLOCK);
-    return (a->codes8 = decoder_own(d, codes, sizeof *a->codes8)) &&
-           (a->codes16 = decoder_own(d, codes, sizeof *a->codes16)) &&
-           (a->low8 = decoder_own(d, codes, sizeof *a->low8)) &&
-           (a->wide = decoder_own(d, blocks, sizeof *a->wide)) &&
-           (a->d = decoder_own(d, blocks, sizeof *a->d)) && (a->s = decoder_own(d, blocks, sizeof *a->s)) &&
-           (a->s2 = decoder_own(d, 2 * blocks, sizeof *a->s2)) &&
-           (a->sum8 = decoder_own(d, blocks, sizeof *a->sum8));
+    size_t n_blocks = (size_t)(n_columns + PANEL_BLOCK - 1) / PANEL_BLOCK;
+    n_blocks = mem_size((size_t)n, n_blocks);
+    return (a->blocks = decoder_own(d, n_blocks, sizeof *a->blocks)) &&
+           (a->halves = decoder_own(d, n_blocks, sizeof *a->halves)) &&
+           (a->low8 = decoder_own(d, n_blocks, sizeof *a->low8)) &&
+           (a->codes16 = decoder_own(d, n_blocks, sizeof *a->codes16));
 }
 
 static size_t partial_bytes(const struct decoder *d, int n_spans) {
@@ -168,10 +165,8 @@ void decoder_free(struct decoder *d) {
 /* Bytes that act_new takes for one row. */
 static size_t act_row_bytes(int n_columns) {
     const struct act *a = NULL;
-    size_t blocks = (size_t)(n_columns + PANEL_BLOCK - 1) / PANEL_BLOCK;
-    size_t column = sizeof *a->codes8 + sizeof *a->codes16 + sizeof *a->low8;
-    return blocks *
-           (PANEL_BLOCK * column + sizeof *a->wide + sizeof *a->d + 3 * sizeof *a->s + sizeof *a->sum8);
+    size_t n_blocks = (size_t)(n_columns + PANEL_BLOCK - 1) / PANEL_BLOCK;
+    return n_blocks * (sizeof *a->blocks + sizeof *a->halves + sizeof *a->low8 + sizeof *a->codes16);
 }
 
 /* Of one position: MLA's queries, heads and what is gathered for the products of each head. */
@@ -304,6 +299,7 @@ static void norm_rows(struct decoder *d, float *branch, const float *post, const
                       const struct matrix *const *readers, int n_readers, int n) {
     PROFILE(NORM);
     d->act.n_in = d->m->hp.n_embd;
+    d->act.n_rows = n;
     d->act.f32 = d->xn;
     struct norm_job j = {d, branch, post, w, linear_reads_codes(readers, n_readers)};
     rows_run(d, norm_row, &j, n);
@@ -323,6 +319,7 @@ void activate_rows(struct decoder *d, struct act *a, const float *x, int n_in,
                    const struct matrix *const *readers, int n_readers, int n) {
     PROFILE(NORM);
     a->n_in = n_in;
+    a->n_rows = n;
     a->f32 = x;
     struct quantize_job j = {d, a};
     if (linear_reads_codes(readers, n_readers)) rows_run(d, quantize_row, &j, n);

@@ -44,8 +44,13 @@ enum { LOW_BITS = 7 };
     void f16_from_f32_row__##ISA(uint16_t *dst, const float *src, int n);                                    \
     void f32_from_q8_row__##ISA(float *dst, const unsigned char *src, int n);
 
-/* One for all builds. The mean of amax^2 over a row's blocks: those above are wide. */
-float wide_limit(const float *amax, int n_blocks);
+/* One for all builds. The mean of amax^2 over a row's blocks, whose d are their amax: those above are wide. */
+float wide_limit(const struct act *a, int row);
+
+/* The largest code of a block. limit: wide_limit's. */
+static inline float act_range(float amax, float limit, hl_precision precision) {
+    return precision == HL_HIGH ? RANGE_HIGH : amax * amax > limit ? RANGE_WIDE : RANGE_NARROW;
+}
 
 /* One for all builds: a step adds few rows to the cache. */
 void q8_from_f32_row__scalar(unsigned char *dst, const float *src, int n);
@@ -59,6 +64,7 @@ DECLARE_MATH(simd128)
 
 /* HL_FAST only: reads codes8. */
 linear_fn linear_q4_0__relaxed, linear_q4_1__relaxed, linear_q5_0__relaxed, linear_q5_1__relaxed,
-    linear_q4_k__relaxed, linear_q5_k__relaxed;
+    linear_q2_k__relaxed, linear_q3_k__relaxed, linear_q4_k__relaxed, linear_q5_k__relaxed,
+    linear_q6_k__relaxed, linear_mxfp4__relaxed;
 
 #endif

@@ -16,13 +16,14 @@
 
 #define CODE_SLOTS(ISA)                                                                                      \
     [PANEL_Q4_0] = linear_q4_0__##ISA, [PANEL_Q4_1] = linear_q4_1__##ISA, [PANEL_Q5_0] = linear_q5_0__##ISA, \
-    [PANEL_Q5_1] = linear_q5_1__##ISA, [PANEL_Q4_K] = linear_q4_k__##ISA, [PANEL_Q5_K] = linear_q5_k__##ISA
+    [PANEL_Q5_1] = linear_q5_1__##ISA, [PANEL_Q2_K] = linear_q2_k__##ISA, [PANEL_Q3_K] = linear_q3_k__##ISA, \
+    [PANEL_Q4_K] = linear_q4_k__##ISA, [PANEL_Q5_K] = linear_q5_k__##ISA, [PANEL_Q6_K] = linear_q6_k__##ISA, \
+    [PANEL_MXFP4] = linear_mxfp4__##ISA
 
 /* Types that read codes16 in both precisions. */
 #define CODE16_SLOTS(ISA)                                                                                    \
-    [PANEL_Q8_0] = linear_q8_0__##ISA, [PANEL_Q2_K] = linear_q2_k__##ISA, [PANEL_Q3_K] = linear_q3_k__##ISA, \
-    [PANEL_Q6_K] = linear_q6_k__##ISA, [PANEL_IQ4_NL] = linear_iq4_nl__##ISA,                                \
-    [PANEL_IQ4_XS] = linear_iq4_xs__##ISA, [PANEL_MXFP4] = linear_mxfp4__##ISA
+    [PANEL_Q8_0] = linear_q8_0__##ISA, [PANEL_IQ4_NL] = linear_iq4_nl__##ISA,                                \
+    [PANEL_IQ4_XS] = linear_iq4_xs__##ISA
 
 static const struct kernels scalar = {
     .linear_fast = {FLOAT_SLOTS(scalar), CODE_SLOTS(scalar), CODE16_SLOTS(scalar)},

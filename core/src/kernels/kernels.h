@@ -13,30 +13,47 @@
 #include "headlight.h"
 #include "quant/panel.h"
 
-/* Activations of n rows as matrices read them. Float panels read f32, the others codes. Block b of a row are
- * columns 32 b .. 32 b + 31:
- *   x ~ d * code,  sum8 = 8 times the sum of the codes,  s = d * (float)(their sum)
+/* A block of 32 activations x as quantized matrices read it: x ~ d * code.
  *   codes are rounded to nearest even of x * (range / amax), d = amax / range, amax the block's largest |x|
  *   HL_FAST  range 127, and 16256 = 127 * 128 for wide blocks: those whose amax^2 is above the mean of all
- *   the
- *            row's blocks. They are about a fifth of all, and hold most of the error that 8 bits would make.
+ *            the row's blocks. They are about a fifth of all, and hold most of the error that 8 bits would
+ *            make.
  *   HL_HIGH  range 32767
  * A block whose amax is below 2^-87 is 0: smaller scales would multiply to subnormals, which processors are
  * slow at. A block with a NaN or an infinity has codes 0 and d = NaN or infinity, so that the outputs are
- * NaN. codes16 holds them as i16, inside each group of four columns in the order 0 2 1 3 (so that two i16 at
- * a time meet the panels' bytes). For HL_FAST also as i8 in order: code = codes8, or in a wide block 128 *
- * codes8 + low8, low8 in [-64, 63]. */
-struct act {
-    int n_in;         /* columns; a multiple of 32 when codes are used */
-    const float *f32; /* [n][n_in] */
-    int8_t *codes8;   /* [n][n_in] */
-    int8_t *low8;     /* [n][n_in]; only wide blocks are set */
-    uint8_t *wide;    /* [n][n_in / 32] 1 or 0; HL_FAST only */
-    int16_t *codes16; /* [n][n_in] */
-    float *d, *s;     /* [n][n_in / 32] */
-    float *s2;        /* [n][n_in / 32][2] s of columns 0 .. 15 and 16 .. 31 of the block */
-    int32_t *sum8;    /* [n][n_in / 32] */
+ * NaN. */
+struct act_block {
+    float d, s;         /* s = d * (float)(sum of the codes) */
+    int32_t sum8, wide; /* 8 times the sum of the codes; 1 or 0, HL_FAST only */
+    /* HL_FAST: the code, or in a wide block (code - low8) / 128 */
+    int8_t codes8[PANEL_BLOCK];
 };
+
+/* Of a block's columns 0 .. 15 and 16 .. 31. */
+struct act_halves {
+    float s[2];
+    int32_t sum[2]; /* of the codes */
+};
+
+/* Activations of n_rows rows. What several rows have of one block lies side by side: a tile reads it so. Parts
+ * that few kernels read have arrays of their own, since what an inner loop reads should fit the first-level
+ * cache. */
+struct act {
+    int n_in; /* columns; a multiple of 32 when codes are used */
+    int n_rows;
+    const float *f32;            /* [n_rows][n_in] */
+    struct act_block *blocks;    /* [n_in / 32][n_rows] */
+    struct act_halves *halves;   /* [n_in / 32][n_rows] */
+    int8_t (*low8)[PANEL_BLOCK]; /* [n_in / 32][n_rows], in [-64, 63]; only those of wide blocks are set */
+    int16_t (
+        *codes16)[PANEL_BLOCK]; /* [n_in / 32][n_rows]; the codes, inside each group of four columns in the
+                                      order 0 2 1 3, so that two at a time meet the panels' bytes */
+};
+
+/* Where columns 32 b .. 32 b + 31 of a row are in these. */
+static inline size_t act_at(const struct act *a, int row, int b) {
+    return (size_t)b * (size_t)a->n_rows + (size_t)row;
+}
 
 /* y[c * y_stride + r] = dot(weight row r, activation row col0 + c), r in [0, 4 n_panels), c in [0, n_cols).
  * Quantized panels, for each output, over blocks b in order, starting from 0:
@@ -55,7 +72,7 @@ struct kernels {
     linear_fn *linear_fast[PANEL_TYPES]; /* activations of HL_FAST; float panels: the same as linear_high */
     linear_fn *linear_high[PANEL_TYPES]; /* activations of HL_HIGH */
 
-    /* Fills row `row` of a's codes, wide, d, s, sum8 from x [n_in]. */
+    /* Fills the blocks of row `row` from x [n_in]. */
     void (*quantize)(struct act *a, int row, const float *x, hl_precision precision);
 
     /* y[i] = (x[i] * scale) * w[i], scale = 1 / sqrt(sum(x^2) / n + eps), the sum in lane order. x, w, y:

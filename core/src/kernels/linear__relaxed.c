@@ -5,52 +5,97 @@
 /* Groups of four columns in a block. */
 enum { GROUPS = 8 };
 
-static inline struct linear_constants constants(void) {
+/* What a code is in the products: 0 .. 24 where MXFP4's values are -12 .. 12. */
+enum { MXFP4_OFFSET = 12 };
+
+static inline struct linear_constants constants(enum panel_type type) {
+    static const volatile uint32_t ones[] = {0, 0x01010101, 0x03030303, 0, 0x0f0f0f0f};
     struct linear_constants k;
     k.f16 = f16_constants();
-    k.nibble = SPLAT_REGISTER(0x0f0f0f0f);
-    k.bit = SPLAT_REGISTER(0x10101010);
+    k.low = wasm_u32x4_splat(ones[panel_code_bits(type)]);
+    k.high = wasm_u32x4_splat(ones[panel_high_bits(type)] << panel_code_bits(type));
     return k;
 }
 
 /* w[g]: columns 4 g .. 4 g + 3, four bytes a row. */
 INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type,
                    const struct linear_constants *k) {
-#pragma clang loop unroll(full)
-    for (int v = 0; v < GROUPS / 2; v++) {
-        v128_t x = wasm_v128_load(block + panel_codes_at(type) + 16 * v);
-        w[2 * v] = wasm_v128_and(x, k->nibble);
-        w[2 * v + 1] = wasm_v128_and(wasm_u16x8_shr(x, 4), k->nibble);
-    }
-    if (!panel_high_planes(type)) return;
-    v128_t high = wasm_v128_load(block + panel_high_at(type));
+    int bits = panel_code_bits(type), per_byte = 8 / bits;
 #pragma clang loop unroll(full)
     for (int g = 0; g < GROUPS; g++) {
-        v128_t moved = g <= 4 ? wasm_i16x8_shl(high, 4 - g) : wasm_u16x8_shr(high, g - 4);
-        w[g] = wasm_v128_or(w[g], wasm_v128_and(moved, k->bit));
+        v128_t x = wasm_v128_load(block + panel_codes_at(type) + 16 * (g / per_byte));
+        w[g] = wasm_v128_and(wasm_u16x8_shr(x, bits * (g % per_byte)), k->low);
+        if (panel_high_bits(type)) w[g] = wasm_v128_or(w[g], high_codes(block, g, type, k->high));
     }
+    if (type != PANEL_MXFP4) return;
+    v128_t values = wasm_i8x16_add(wasm_v128_load(mxfp4_values), wasm_i8x16_splat(MXFP4_OFFSET));
+#pragma clang loop unroll(full)
+    for (int g = 0; g < GROUPS; g++) w[g] = wasm_i8x16_swizzle(values, w[g]);
+}
+
+/* How many groups' products fit into an i16, where a lane gets two products of each: codes to 15 a block's
+ * (8 * 2 * 15 * 127 = 30480), to 31 four (31496), to 63 two (32004). */
+INLINE int groups_in_i16(enum panel_type type) {
+    if (type == PANEL_Q6_K) return 2;
+    return type == PANEL_MXFP4 || panel_code_bits(type) + panel_high_bits(type) > 4 ? 4 : GROUPS;
 }
 
 /* The products of four columns. The instruction gives the same on every machine since the weights' codes, its
  * second operand, are 0 .. 127. */
-#define PRODUCTS(G) wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_v128_load32_splat(a + bias + 4 * (G)), w[G])
-
-/* Sums stay in i16 as long as they fit: a lane gets two products an addition. Codes to 15: 8 * 2 * 15 * 127 =
- * 30480, a whole block. Codes to 31: 4 * 2 * 31 * 127 = 31496, half a block.
- * a: the codes are `bias` bytes behind. */
-INLINE v128_t dot8(const v128_t *w, const int8_t *a, int bias, enum panel_type type) {
-    v128_t sum = wasm_i16x8_add(PRODUCTS(0), PRODUCTS(1));
-    sum = wasm_i16x8_add(wasm_i16x8_add(sum, PRODUCTS(2)), PRODUCTS(3));
-    v128_t more = wasm_i16x8_add(PRODUCTS(4), PRODUCTS(5));
-    more = wasm_i16x8_add(wasm_i16x8_add(more, PRODUCTS(6)), PRODUCTS(7));
-    if (!panel_high_planes(type)) return wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(sum, more));
-    return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(sum), wasm_i32x4_extadd_pairwise_i16x8(more));
+INLINE v128_t products(v128_t w, const int8_t *a) {
+    return wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_v128_load32_splat(a), w);
 }
 
-INLINE struct sums dot(const v128_t *w, const struct cursor *x, enum panel_type type) {
-    v128_t sum = dot8(w, x->codes8, 0, type);
-    if (*x->wide) sum = wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot8(w, x->low8, LOW_BIAS, type));
+/* Two groups. */
+#define PAIR(G) wasm_i16x8_add(products(w[G], a + 4 * (G)), products(w[(G) + 1], a + 4 * (G) + 4))
+#define FOUR(G) wasm_i16x8_add(PAIR(G), PAIR((G) + 2))
+
+/* Sums of n = 4 or 8 groups. w: [n] vectors; a: [4 n]. */
+INLINE v128_t dot_groups(const v128_t *w, const int8_t *a, int n, enum panel_type type) {
+    if (groups_in_i16(type) == 2) {
+        v128_t sum = wasm_i32x4_extadd_pairwise_i16x8(PAIR(0));
+        sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(PAIR(2)));
+        return sum;
+    }
+    if (n == 4) return wasm_i32x4_extadd_pairwise_i16x8(FOUR(0));
+    if (groups_in_i16(type) == GROUPS)
+        return wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(FOUR(0), FOUR(4)));
+    return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(FOUR(0)),
+                          wasm_i32x4_extadd_pairwise_i16x8(FOUR(4)));
+}
+
+/* The same of codes to 15 bits. */
+INLINE v128_t dot_wide(v128_t sum, const v128_t *w, const int8_t *low8, int n, enum panel_type type) {
+    return wasm_i32x4_add(wasm_i32x4_shl(sum, LOW_BITS), dot_groups(w, low8, n, type));
+}
+
+INLINE struct sums dot(const v128_t *w, const struct cursor *at, enum panel_type type) {
+    v128_t sum = dot_groups(w, at->x->codes8, GROUPS, type);
+    if (at->x->wide) sum = dot_wide(sum, w, *at->low8, GROUPS, type);
+    sum = less_offset(sum, at->x, type);
+    if (type == PANEL_MXFP4) {
+        v128_t sum8 = wasm_v128_load32_splat(&at->x->sum8);
+        sum = wasm_i32x4_sub(wasm_i32x4_sub(sum, sum8), wasm_i32x4_shr(sum8, 1));
+    }
     return (struct sums){sum, sum};
+}
+
+/* Less offset * sum of a half's activations; the offset of a type of two scales is 0, 4 or 32. */
+INLINE v128_t less_half(v128_t sum, const int32_t *sum_half, enum panel_type type) {
+    if (!panel_code_offset(type)) return sum;
+    return wasm_i32x4_sub(sum, wasm_i32x4_shl(wasm_v128_load32_splat(sum_half), type == PANEL_Q3_K ? 2 : 5));
+}
+
+INLINE struct sums dot_halves(const v128_t *w, const struct cursor *at, enum panel_type type) {
+    const v128_t *w2 = w + GROUPS / 2;
+    v128_t low = dot_groups(w, at->x->codes8, GROUPS / 2, type),
+           high = dot_groups(w2, at->x->codes8 + PANEL_BLOCK / 2, GROUPS / 2, type);
+    if (at->x->wide) {
+        low = dot_wide(low, w, *at->low8, GROUPS / 2, type);
+        high = dot_wide(high, w2, *at->low8 + PANEL_BLOCK / 2, GROUPS / 2, type);
+    }
+    return (struct sums){less_half(low, &at->halves->sum[0], type),
+                         less_half(high, &at->halves->sum[1], type)};
 }
 
 LINEAR_CODES(q4_0__relaxed, PANEL_Q4_0, GROUPS, unpack, dot, constants)
@@ -59,5 +104,9 @@ LINEAR_CODES(q5_0__relaxed, PANEL_Q5_0, GROUPS, unpack, dot, constants)
 LINEAR_CODES(q5_1__relaxed, PANEL_Q5_1, GROUPS, unpack, dot, constants)
 LINEAR_CODES(q4_k__relaxed, PANEL_Q4_K, GROUPS, unpack, dot, constants)
 LINEAR_CODES(q5_k__relaxed, PANEL_Q5_K, GROUPS, unpack, dot, constants)
+LINEAR_CODES(mxfp4__relaxed, PANEL_MXFP4, GROUPS, unpack, dot, constants)
+LINEAR_CODES(q2_k__relaxed, PANEL_Q2_K, GROUPS, unpack, dot_halves, constants)
+LINEAR_CODES(q3_k__relaxed, PANEL_Q3_K, GROUPS, unpack, dot_halves, constants)
+LINEAR_CODES(q6_k__relaxed, PANEL_Q6_K, GROUPS, unpack, dot_halves, constants)
 
 #endif

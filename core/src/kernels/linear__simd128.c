@@ -5,11 +5,12 @@
 /* Pairs of columns in a block. */
 enum { PAIRS = 16 };
 
-static inline struct linear_constants constants(void) {
+static inline struct linear_constants constants(enum panel_type type) {
     struct linear_constants k;
+    (void)type;
     k.f16 = f16_constants();
-    k.nibble = SPLAT_REGISTER(0x000f000f);
-    k.bit = SPLAT_REGISTER(0x00100010);
+    k.low = SPLAT_REGISTER(0x000f000f);
+    k.high = SPLAT_REGISTER(0x00100010);
     return k;
 }
 
@@ -29,18 +30,18 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type,
 #pragma clang loop unroll(full)
     for (int v = 0; v < PAIRS / 4; v++) {
         v128_t x = wasm_v128_load(codes + 16 * v);
-        w[4 * v] = wasm_v128_and(x, k->nibble);
-        w[4 * v + 1] = wasm_v128_and(wasm_u16x8_shr(x, 8), k->nibble);
-        w[4 * v + 2] = wasm_v128_and(wasm_u16x8_shr(x, 4), k->nibble);
+        w[4 * v] = wasm_v128_and(x, k->low);
+        w[4 * v + 1] = wasm_v128_and(wasm_u16x8_shr(x, 8), k->low);
+        w[4 * v + 2] = wasm_v128_and(wasm_u16x8_shr(x, 4), k->low);
         w[4 * v + 3] = wasm_u16x8_shr(x, 12);
     }
-    if (!panel_high_planes(type)) return;
+    if (!panel_high_bits(type)) return;
     v128_t high = wasm_v128_load(block + panel_high_at(type));
 #pragma clang loop unroll(full)
     for (int i = 0; i < PAIRS; i++) {
         int bit = i / 2 + i % 2 * 8; /* of the i16 */
         v128_t moved = bit <= 4 ? wasm_i16x8_shl(high, 4 - bit) : wasm_u16x8_shr(high, bit - 4);
-        w[i] = wasm_v128_or(w[i], wasm_v128_and(moved, k->bit));
+        w[i] = wasm_v128_or(w[i], wasm_v128_and(moved, k->high));
     }
 }
 
@@ -55,13 +56,8 @@ INLINE v128_t byte_codes(const unsigned char *block, int g, enum panel_type type
     if (type == PANEL_IQ4_NL || type == PANEL_IQ4_XS)
         return wasm_i8x16_swizzle(wasm_v128_load(iq4_values), x);
     if (type == PANEL_MXFP4) return wasm_i8x16_swizzle(wasm_v128_load(mxfp4_values), x);
-#pragma clang loop unroll(full)
-    for (int p = 0; p < panel_high_planes(type); p++) {
-        v128_t high = wasm_v128_load(block + panel_high_at(type) + 16 * p);
-        int to = bits + p;
-        v128_t moved = g <= to ? wasm_i16x8_shl(high, to - g) : wasm_u16x8_shr(high, g - to);
-        x = wasm_v128_or(x, wasm_v128_and(moved, wasm_i8x16_splat((int8_t)(1 << to))));
-    }
+    if (panel_high_bits(type))
+        x = wasm_v128_or(x, high_codes(block, g, type, wasm_i8x16_splat(high_mask(type))));
     return wasm_i8x16_sub(x, wasm_i8x16_splat((int8_t)panel_code_offset(type)));
 }
 
@@ -86,11 +82,12 @@ INLINE v128_t dot8(const v128_t *w, const int16_t *a) {
 }
 
 INLINE struct sums dot(const v128_t *w, const struct cursor *at, enum panel_type type) {
-    const int16_t *x = at->codes16;
+    const int16_t *x = *at->codes16;
     v128_t low = wasm_i32x4_add(dot8(w, x), dot8(w + 4, x + 8));
     if (panel_groups(type) == 2)
         return (struct sums){low, wasm_i32x4_add(dot8(w + 8, x + 16), dot8(w + 12, x + 24))};
     low = wasm_i32x4_add(wasm_i32x4_add(low, dot8(w + 8, x + 16)), dot8(w + 12, x + 24));
+    low = less_offset(low, at->x, type); /* the codes of the others are signed */
     return (struct sums){low, low};
 }
 

@@ -16,7 +16,7 @@ enum { TILE_COLUMNS = 16 };
 /* Constants of the inner loops. */
 struct linear_constants {
     struct f16_constants f16;
-    v128_t nibble, bit; /* of codes; `bit` is the fifth */
+    v128_t low, high; /* the bits of a code that come from `codes` and from `high` */
 };
 
 /* The scales of a block's four rows; m only where the type has one. */
@@ -61,37 +61,37 @@ INLINE struct scales load_scales(const unsigned char *block, struct scales super
     return s;
 }
 
-/* V8 keeps the sum of memory's start and a load's offset for later loads with the same offset, and spills it.
- * Codes and low codes of a block are therefore read at different offsets: 10 % on tiles. */
-enum { LOW_BIAS = 64 };
-
-/* Where a block of activations has its parts. Pointers of their own stay in registers; what a kernel does not
- * read costs nothing. */
+/* Where a block of activations has its parts; what a kernel does not read costs nothing. */
 struct cursor {
-    const int8_t *codes8, *low8; /* low8 points LOW_BIAS bytes before the block */
-    const uint8_t *wide;
-    const int16_t *codes16;
-    const float *d, *s, *s2;
-    const int32_t *sum8;
+    const struct act_block *x;
+    const struct act_halves *halves;
+    const int8_t (*low8)[PANEL_BLOCK];
+    const int16_t (*codes16)[PANEL_BLOCK];
 };
 
-/* Block number `at`. */
 INLINE struct cursor cursor_at(const struct act *a, size_t at) {
-    size_t column = at * PANEL_BLOCK;
-    const int8_t *low8 = (const int8_t *)((uintptr_t)(a->low8 + column) - LOW_BIAS);
-    return (struct cursor){a->codes8 + column, low8,      a->wide + at,   a->codes16 + column,
-                           a->d + at,          a->s + at, a->s2 + 2 * at, a->sum8 + at};
+    return (struct cursor){a->blocks + at, a->halves + at, a->low8 + at, a->codes16 + at};
 }
 
-INLINE void cursor_move(struct cursor *x, int n_blocks) {
-    x->codes8 += n_blocks * PANEL_BLOCK;
-    x->low8 += n_blocks * PANEL_BLOCK;
-    x->wide += n_blocks;
-    x->codes16 += n_blocks * PANEL_BLOCK;
-    x->d += n_blocks;
-    x->s += n_blocks;
-    x->s2 += 2 * n_blocks;
-    x->sum8 += n_blocks;
+INLINE void cursor_move(struct cursor *c, int n) {
+    c->x += n;
+    c->halves += n;
+    c->low8 += n;
+    c->codes16 += n;
+}
+
+/* Where `high` has its bits in a code's byte. */
+INLINE int8_t high_mask(enum panel_type type) {
+    return (int8_t)(((1 << panel_high_bits(type)) - 1) << panel_code_bits(type));
+}
+
+/* The high bits of group g (columns 4 g .. 4 g + 3, four bytes a row) at their place; mask: high_mask in each
+ * byte. */
+INLINE v128_t high_codes(const unsigned char *block, int g, enum panel_type type, v128_t mask) {
+    int bits = panel_high_bits(type), per_byte = 8 / bits, from = bits * (g % per_byte),
+        to = panel_code_bits(type);
+    v128_t x = wasm_v128_load(block + panel_high_at(type) + 16 * (g / per_byte));
+    return wasm_v128_and(from <= to ? wasm_i16x8_shl(x, to - from) : wasm_u16x8_shr(x, from - to), mask);
 }
 
 INLINE v128_t add_product(v128_t acc, v128_t a, v128_t b) {
@@ -99,29 +99,30 @@ INLINE v128_t add_product(v128_t acc, v128_t a, v128_t b) {
 }
 
 /* acc + (dw * d) * sums + m * s of a block with two halves. */
-INLINE v128_t add_halves(v128_t acc, struct sums sum, struct scales w, const struct cursor *x,
+INLINE v128_t add_halves(v128_t acc, struct sums sum, struct scales w, const struct cursor *at,
                          enum panel_type type) {
-    v128_t scale = wasm_v128_load32_splat(x->d);
+    v128_t scale = wasm_v128_load32_splat(&at->x->d);
     acc = add_product(acc, wasm_f32x4_mul(w.d, scale), wasm_f32x4_convert_i32x4(sum.low));
     acc = add_product(acc, wasm_f32x4_mul(w.d2, scale), wasm_f32x4_convert_i32x4(sum.high));
     if (!panel_has_m(type)) return acc;
-    return add_product(add_product(acc, w.m, wasm_v128_load32_splat(x->s2)), w.m2,
-                       wasm_v128_load32_splat(x->s2 + 1));
+    return add_product(add_product(acc, w.m, wasm_v128_load32_splat(&at->halves->s[0])), w.m2,
+                       wasm_v128_load32_splat(&at->halves->s[1]));
 }
 
-/* acc + (dw * d) * (sum - offset * a's sum) [+ m * s] */
-INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const struct cursor *x,
+/* acc + (dw * d) * sum [+ m * s] */
+INLINE v128_t add_block(v128_t acc, struct sums sum, struct scales w, const struct cursor *at,
                         enum panel_type type) {
-    if (panel_groups(type) == 2) return add_halves(acc, sums, w, x, type);
-    v128_t sum = sums.low;
-    if (type == PANEL_Q4_0 ||
-        type == PANEL_Q5_0) { /* the codes of the others were signed when they were unpacked */
-        v128_t offset = wasm_v128_load32_splat(x->sum8);
-        sum = wasm_i32x4_sub(sum, offset);
-        if (type == PANEL_Q5_0) sum = wasm_i32x4_sub(sum, offset);
-    }
-    acc = add_product(acc, wasm_f32x4_mul(w.d, wasm_v128_load32_splat(x->d)), wasm_f32x4_convert_i32x4(sum));
-    return panel_has_m(type) ? add_product(acc, w.m, wasm_v128_load32_splat(x->s)) : acc;
+    if (panel_groups(type) == 2) return add_halves(acc, sum, w, at, type);
+    acc = add_product(acc, wasm_f32x4_mul(w.d, wasm_v128_load32_splat(&at->x->d)),
+                      wasm_f32x4_convert_i32x4(sum.low));
+    return panel_has_m(type) ? add_product(acc, w.m, wasm_v128_load32_splat(&at->x->s)) : acc;
+}
+
+/* Sums of unsigned codes less those of their offset, 8 or 16. */
+INLINE v128_t less_offset(v128_t sum, const struct act_block *x, enum panel_type type) {
+    if (type != PANEL_Q4_0 && type != PANEL_Q5_0) return sum;
+    v128_t offset = wasm_v128_load32_splat(&x->sum8);
+    return wasm_i32x4_sub(sum, type == PANEL_Q5_0 ? wasm_i32x4_shl(offset, 1) : offset);
 }
 
 /* Loops over columns stay loops: the weights of a block fill the registers, and unrolled they would be
@@ -130,15 +131,16 @@ INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const str
 
 /* Defines linear_NAME for panels of codes, given
  *     UNPACK(v128_t w[N], block, TYPE, k)     the weights of a block
- *     DOT(w, x, TYPE)                         sums of the products with the block of activations at cursor x
+ *     DOT(w, x, TYPE)                         sums of the products with the block of activations x
+ *     K(TYPE)                                 struct linear_constants
  * The loops are functions of their own, which get pointers only: binaryen 120 fails when it evaluates a
  * relaxed dot of constants. */
 #define LINEAR_CODES(NAME, TYPE, N, UNPACK, DOT, K)                                                          \
     static __attribute__((noinline)) void gemv_##NAME(float *y, const unsigned char *block,                  \
                                                       const struct act *a, int col) {                        \
-        int n_blocks = a->n_in / PANEL_BLOCK;                                                                \
-        struct cursor x = cursor_at(a, (size_t)col * n_blocks);                                              \
-        struct linear_constants k = K();                                                                     \
+        int n_blocks = a->n_in / PANEL_BLOCK, stride = a->n_rows;                                            \
+        struct cursor x = cursor_at(a, act_at(a, col, 0));                                                   \
+        struct linear_constants k = K(TYPE);                                                                 \
         struct scales super = {0};                                                                           \
         v128_t acc = wasm_f32x4_const_splat(0);                                                              \
         for (int b = 0; b < n_blocks; b++) {                                                                 \
@@ -149,7 +151,7 @@ INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const str
             v128_t w[N];                                                                                     \
             UNPACK(w, block, TYPE, &k);                                                                      \
             acc = add_block(acc, DOT(w, &x, TYPE), load_scales(block, super, TYPE, &k), &x, TYPE);           \
-            cursor_move(&x, 1);                                                                              \
+            cursor_move(&x, stride);                                                                         \
             block += panel_block_bytes(TYPE);                                                                \
         }                                                                                                    \
         wasm_v128_store(y, acc);                                                                             \
@@ -158,7 +160,7 @@ INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const str
     static __attribute__((noinline)) void tile_##NAME(float *y, size_t y_stride, const unsigned char *block, \
                                                       const struct act *a, int col0, int n_cols) {           \
         int n_blocks = a->n_in / PANEL_BLOCK;                                                                \
-        struct linear_constants k = K();                                                                     \
+        struct linear_constants k = K(TYPE);                                                                 \
         struct scales super = {0};                                                                           \
         v128_t acc[TILE_COLUMNS];                                                                            \
         NO_UNROLL for (int c = 0; c < n_cols; c++) acc[c] = wasm_f32x4_const_splat(0);                       \
@@ -170,10 +172,10 @@ INLINE v128_t add_block(v128_t acc, struct sums sums, struct scales w, const str
             v128_t w[N];                                                                                     \
             UNPACK(w, block, TYPE, &k);                                                                      \
             struct scales scales = load_scales(block, super, TYPE, &k);                                      \
-            struct cursor x = cursor_at(a, (size_t)col0 * n_blocks + b);                                     \
+            struct cursor x = cursor_at(a, act_at(a, col0, b));                                              \
             NO_UNROLL for (int c = 0; c < n_cols; c++) {                                                     \
                 acc[c] = add_block(acc[c], DOT(w, &x, TYPE), scales, &x, TYPE);                              \
-                cursor_move(&x, n_blocks);                                                                   \
+                cursor_move(&x, 1);                                                                          \
             }                                                                                                \
             block += panel_block_bytes(TYPE);                                                                \
         }                                                                                                    \

@@ -62,39 +62,35 @@ INLINE void load_block(v128_t *v, const float *x) {
     for (int i = 0; i < 8; i++) v[i] = wasm_v128_load(x + 4 * i);
 }
 
-INLINE void quantize_block(struct act *a, size_t block, const float *x, float amax, float range) {
+INLINE void quantize_block(const struct act *a, size_t at, const float *x, float range) {
+    struct act_block *to = &a->blocks[at];
+    struct act_halves *halves = &a->halves[at];
     v128_t v[8] = {0}, pair[4];
-    size_t at = block * PANEL_BLOCK;
-    float d = amax < ACT_MIN ? 0 : amax / range;
+    float amax = to->d, d = amax < ACT_MIN ? 0 : amax / range;
     bool has_codes = amax >= ACT_MIN && amax <= FLT_MAX;
     if (has_codes) load_block(v, x);
-    int32_t sum[2];
-    store_codes(sum, a->codes16 + at, pair, v, has_codes ? range / amax : 0);
-    if (range == RANGE_WIDE) store_wide(a->codes8 + at, a->low8 + at, pair);
-    else if (range == RANGE_NARROW) store_i8(a->codes8 + at, pair);
-    a->d[block] = d;
-    a->s[block] = d * (float)(sum[0] + sum[1]);
-    for (int h = 0; h < 2; h++) a->s2[2 * block + h] = d * (float)sum[h];
-    a->sum8[block] = 8 * (sum[0] + sum[1]);
+    store_codes(halves->sum, a->codes16[at], pair, v, has_codes ? range / amax : 0);
+    if (range == RANGE_WIDE) store_wide(to->codes8, a->low8[at], pair);
+    else if (range == RANGE_NARROW) store_i8(to->codes8, pair);
+    int32_t sum = halves->sum[0] + halves->sum[1];
+    to->d = d;
+    to->s = d * (float)sum;
+    to->sum8 = 8 * sum;
+    to->wide = range == RANGE_WIDE;
+    for (int h = 0; h < 2; h++) halves->s[h] = d * (float)halves->sum[h];
 }
 
 void quantize__simd128(struct act *a, int row, const float *x, hl_precision precision) {
     int n = a->n_in / PANEL_BLOCK;
-    size_t at = (size_t)row * n;
-    float *amax = a->d + at;
     for (int b = 0; b < n; b++) {
         v128_t v[8];
         load_block(v, x + b * PANEL_BLOCK);
-        amax[b] = block_amax(v);
+        a->blocks[act_at(a, row, b)].d = block_amax(v);
     }
-    float limit = wide_limit(amax, n);
+    float limit = wide_limit(a, row);
     for (int b = 0; b < n; b++) {
-        bool is_wide = precision == HL_FAST && amax[b] * amax[b] > limit;
-        if (precision == HL_FAST) a->wide[at + b] = is_wide;
-        quantize_block(a, at + b, x + b * PANEL_BLOCK, amax[b],
-                       precision == HL_HIGH ? RANGE_HIGH
-                       : is_wide            ? RANGE_WIDE
-                                            : RANGE_NARROW);
+        size_t at = act_at(a, row, b);
+        quantize_block(a, at, x + b * PANEL_BLOCK, act_range(a->blocks[at].d, limit, precision));
     }
 }
 

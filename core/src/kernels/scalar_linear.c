@@ -5,10 +5,9 @@
 #include "kernels/impl.h"
 
 /* Activation codes of one block, columns in order. codes: [32]. */
-static void act_codes(int16_t *codes, const struct act *a, int row, int b) {
-    size_t at = (size_t)row * a->n_in + (size_t)b * PANEL_BLOCK;
+static void act_codes(int16_t *codes, const int16_t *codes16) {
     static const int column[4] = {0, 2, 1, 3}; /* codes16's order inside four columns */
-    for (int j = 0; j < PANEL_BLOCK; j++) codes[j / 4 * 4 + column[j % 4]] = a->codes16[at + j];
+    for (int j = 0; j < PANEL_BLOCK; j++) codes[j / 4 * 4 + column[j % 4]] = codes16[j];
 }
 
 static int32_t dot_codes(const int8_t *w, const int16_t *a, int n) {
@@ -27,12 +26,13 @@ static void add_block(float *y, size_t y_stride, enum panel_type t, const unsign
     panel_block_scales(d, m, t, panel, b, r);
     for (int c = 0; c < n_cols; c++) {
         int16_t codes[PANEL_BLOCK];
-        act_codes(codes, a, col0 + c, b);
-        size_t at = (size_t)(col0 + c) * (a->n_in / PANEL_BLOCK) + b;
+        size_t at = act_at(a, col0 + c, b);
+        const struct act_block *x = &a->blocks[at];
+        act_codes(codes, a->codes16[at]);
         for (int g = 0; g < n_groups; g++)
-            y[c * y_stride] += (d[g] * a->d[at]) * (float)dot_codes(w + g * width, codes + g * width, width);
+            y[c * y_stride] += (d[g] * x->d) * (float)dot_codes(w + g * width, codes + g * width, width);
         for (int g = 0; panel_has_m(t) && g < n_groups; g++)
-            y[c * y_stride] += m[g] * (n_groups == 1 ? a->s[at] : a->s2[2 * at + g]);
+            y[c * y_stride] += m[g] * (n_groups == 1 ? x->s : a->halves[at].s[g]);
     }
 }
 

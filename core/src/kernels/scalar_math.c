@@ -16,47 +16,49 @@ static float block_amax(const float *x) {
     return f32_from_bits(amax);
 }
 
-float wide_limit(const float *amax, int n_blocks) {
+float wide_limit(const struct act *a, int row) {
+    int n_blocks = a->n_in / PANEL_BLOCK;
     float sum = 0;
-    for (int b = 0; b < n_blocks; b++) sum += amax[b] * amax[b];
+    for (int b = 0; b < n_blocks; b++) {
+        float amax = a->blocks[act_at(a, row, b)].d;
+        sum += amax * amax;
+    }
     return sum / (float)n_blocks;
 }
 
-static void quantize_block(struct act *a, size_t block, const float *x, float amax, float range) {
+static void quantize_block(const struct act *a, size_t at, const float *x, float range) {
     static const int place[4] = {0, 2, 1, 3}; /* codes16's order inside four columns */
+    struct act_block *to = &a->blocks[at];
+    struct act_halves *halves = &a->halves[at];
+    float amax = to->d;
     bool has_codes = amax >= ACT_MIN && amax <= FLT_MAX, is_wide = range == RANGE_WIDE;
-    size_t at = block * PANEL_BLOCK;
     int32_t sum = 0, first_half = 0;
     for (int j = 0; j < PANEL_BLOCK; j++) {
         if (j == PANEL_BLOCK / 2) first_half = sum;
         int32_t code = has_codes ? (int32_t)rintf(x[j] * (range / amax)) : 0;
         int32_t high = is_wide ? (code + (1 << (LOW_BITS - 1))) >> LOW_BITS : code;
         sum += code;
-        a->codes16[at + j / 4 * 4 + place[j % 4]] = (int16_t)code;
+        a->codes16[at][j / 4 * 4 + place[j % 4]] = (int16_t)code;
         if (range == RANGE_HIGH) continue;
-        a->codes8[at + j] = (int8_t)high;
-        if (is_wide) a->low8[at + j] = (int8_t)(code - high * (1 << LOW_BITS));
+        to->codes8[j] = (int8_t)high;
+        if (is_wide) a->low8[at][j] = (int8_t)(code - high * (1 << LOW_BITS));
     }
-    a->d[block] = amax < ACT_MIN ? 0 : amax / range;
-    a->s[block] = a->d[block] * (float)sum;
-    a->s2[2 * block] = a->d[block] * (float)first_half;
-    a->s2[2 * block + 1] = a->d[block] * (float)(sum - first_half);
-    a->sum8[block] = 8 * sum;
+    to->d = amax < ACT_MIN ? 0 : amax / range;
+    to->s = to->d * (float)sum;
+    to->sum8 = 8 * sum;
+    to->wide = is_wide;
+    halves->sum[0] = first_half;
+    halves->sum[1] = sum - first_half;
+    for (int h = 0; h < 2; h++) halves->s[h] = to->d * (float)halves->sum[h];
 }
 
 void quantize__scalar(struct act *a, int row, const float *x, hl_precision precision) {
     int n = a->n_in / PANEL_BLOCK;
-    size_t at = (size_t)row * n;
-    float *amax = a->d + at;
-    for (int b = 0; b < n; b++) amax[b] = block_amax(x + b * PANEL_BLOCK);
-    float limit = wide_limit(amax, n);
+    for (int b = 0; b < n; b++) a->blocks[act_at(a, row, b)].d = block_amax(x + b * PANEL_BLOCK);
+    float limit = wide_limit(a, row);
     for (int b = 0; b < n; b++) {
-        bool is_wide = precision == HL_FAST && amax[b] * amax[b] > limit;
-        if (precision == HL_FAST) a->wide[at + b] = is_wide;
-        quantize_block(a, at + b, x + b * PANEL_BLOCK, amax[b],
-                       precision == HL_HIGH ? RANGE_HIGH
-                       : is_wide            ? RANGE_WIDE
-                                            : RANGE_NARROW);
+        size_t at = act_at(a, row, b);
+        quantize_block(a, at, x + b * PANEL_BLOCK, act_range(a->blocks[at].d, limit, precision));
     }
 }
 

@@ -23,8 +23,10 @@ static void put_code(uint8_t *block, enum panel_type t, int r, int j, int code) 
     uint8_t *codes = block + panel_codes_at(t) + 4 * r + i;
     if (bits == 4) codes[16 * (group / 2)] |= (uint8_t)((code & 15) << 4 * (group % 2));
     else codes[16 * (group / 4)] |= (uint8_t)((code & 3) << 2 * (group % 4));
-    for (int p = 0; p < panel_high_planes(t); p++)
-        block[panel_high_at(t) + 16 * p + 4 * r + i] |= (uint8_t)((code >> (bits + p) & 1) << group);
+    if (!panel_high_bits(t)) return;
+    int high_bits = panel_high_bits(t), per_byte = 8 / high_bits;
+    uint8_t *high = block + panel_high_at(t) + 4 * r + i + 16 * (group / per_byte);
+    *high |= (uint8_t)(code >> bits << high_bits * (group % per_byte));
 }
 
 /* False when the number is none that f16 holds. */

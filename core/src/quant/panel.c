@@ -36,7 +36,7 @@ static struct block_parts block_parts(enum panel_type t, const uint8_t *block) {
         memcpy(&b.m, block, 2);
         block += 2;
     }
-    if (panel_high_planes(t)) {
+    if (panel_high_bits(t)) {
         memcpy(&b.high, block, 4);
         block += 4;
     }
@@ -80,7 +80,7 @@ static bool pack_row(uint8_t *panel, enum panel_type t, int r, const uint8_t *sr
         finite = finite && is_finite_f16(b.d) && is_finite_f16(b.m);
         memcpy(panel + 2 * r, &b.d, 2);
         if (panel_has_m(t)) memcpy(panel + 8 + 2 * r, &b.m, 2);
-        if (panel_high_planes(t)) {
+        if (panel_high_bits(t)) {
             for (int k = 0; k < 4; k++) panel[panel_high_at(t) + 4 * r + k] = every_fourth_bit(b.high, k);
         }
         if (t == PANEL_Q8_0) {
@@ -196,6 +196,12 @@ static int base_code(enum panel_type t, const uint8_t *from, int j) {
     return from[16 * (group / 4) + i] >> 2 * (group % 4) & 3;
 }
 
+/* The bits of a column of this group that are in `high`; from: at the column's byte of the first vector. */
+static int high_code(enum panel_type t, const uint8_t *from, int group) {
+    int bits = panel_high_bits(t), per_byte = bits ? 8 / bits : 1;
+    return bits ? from[16 * (group / per_byte)] >> bits * (group % per_byte) & ((1 << bits) - 1) : 0;
+}
+
 void panel_block_codes(int8_t *codes, enum panel_type t, const unsigned char *block, int r) {
     const unsigned char *from = block + panel_codes_at(t) + 4 * r;
     for (int j = 0; j < PANEL_BLOCK; j++) {
@@ -205,8 +211,7 @@ void panel_block_codes(int8_t *codes, enum panel_type t, const unsigned char *bl
             continue;
         }
         int code = base_code(t, from, j);
-        for (int p = 0; p < panel_high_planes(t); p++)
-            code |= (block[panel_high_at(t) + 16 * p + 4 * r + i] >> group & 1) << (panel_code_bits(t) + p);
+        code |= high_code(t, block + panel_high_at(t) + 4 * r + i, group) << panel_code_bits(t);
         codes[j] = t == PANEL_IQ4_NL || t == PANEL_IQ4_XS ? iq4_values[code]
                    : t == PANEL_MXFP4                     ? mxfp4_values[code]
                                                           : (int8_t)(code - panel_code_offset(t));

@@ -5,8 +5,9 @@
  * Quantized panels: for each block of 32 columns
  *     d      f16 [4]      scale of each row
  *     m      f16 [4]      offset of each row                                        (PANEL_Q4_1, PANEL_Q5_1)
- *     high   u8 [16]      higher bits: bit g of byte 4 r + i is that of row r, column 4 g + i
- *                         (one plane in PANEL_Q5_*, PANEL_Q3_K, two in PANEL_Q6_K)
+ *     high   u8 [16]      the highest bit (PANEL_Q5_*, PANEL_Q3_K): bit g of byte 4 r + i is that of row r,
+ *                         column 4 g + i
+ *         or u8 [2][16]   the two highest (PANEL_Q6_K): in the order of PANEL_Q2_K's codes
  *     codes  u8 [4][16]   byte 4 r + i of vector v: column 8 v + i of row r in the low nibble, column 8 v + 4
  *     + i in the high one
  *         or u8 [2][16]   PANEL_Q2_K, PANEL_Q3_K: byte 4 r + i of vector v: column 16 v + 4 g + i of row r in
@@ -64,7 +65,8 @@ static inline bool panel_has_m(enum panel_type t) {
     return t == PANEL_Q4_1 || t == PANEL_Q5_1 || t == PANEL_Q2_K || t == PANEL_Q4_K || t == PANEL_Q5_K;
 }
 
-static inline int panel_high_planes(enum panel_type t) {
+/* Bits of a code that are in `high`. */
+static inline int panel_high_bits(enum panel_type t) {
     return t == PANEL_Q6_K ? 2 : t == PANEL_Q5_0 || t == PANEL_Q5_1 || t == PANEL_Q5_K || t == PANEL_Q3_K;
 }
 
@@ -101,7 +103,7 @@ static inline int panel_m_at(enum panel_type t) {
 
 static inline int panel_high_at(enum panel_type t) { return panel_m_at(t) * (panel_has_m(t) ? 2 : 1); }
 
-static inline int panel_codes_at(enum panel_type t) { return panel_high_at(t) + 16 * panel_high_planes(t); }
+static inline int panel_codes_at(enum panel_type t) { return panel_high_at(t) + 16 * panel_high_bits(t); }
 
 static inline int panel_block_bytes(enum panel_type t) {
     return panel_codes_at(t) + PANEL_ROWS * PANEL_BLOCK * panel_code_bits(t) / 8;
