@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { progressBar } from '../../web/src/cli/core.js';
+import { knownName } from '../../web/src/cli/models.js';
 import { cli, fixture, golden, inProject } from './helpers.js';
 
 const model = fixture('llama_gqa');
@@ -30,6 +33,7 @@ const WRONG = [
   [['eval', model, '--json', '--mla', 'absorbed'], /not MLA/],
   [['inspect', model, '--ctx', '0'], /--ctx is at least 1/],
   [['sample', model, '--json'], /no MODEL/],
+  [['help', 'nosuch'], /no command "nosuch"; there are chat, eval, .*inspect/],
 ];
 for (const [args, what] of WRONG) {
   test(`headlight ${args.map((a) => a.replace(/.*\//, '')).join(' ')}: exit code 2 and one line`, async () => {
@@ -66,12 +70,99 @@ test('bad models: exit code 1 and one line that says what to do', async (t) => {
   oneLine(vocabulary.stderr, /./);
 });
 
+test('a file whose name has a colon is a file, and a pipe is refused instead of waited for', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'headlight-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'c:d.gguf'), readFileSync(model));
+  writeFileSync(join(folder, 'model:7b.gguf'), readFileSync(model));
+  const cwd = process.cwd();
+  t.after(() => process.chdir(cwd));
+  process.chdir(folder);
+  for (const name of ['model:7b.gguf', 'c:d.gguf']) {
+    const { code, stderr } = await cli(['inspect', name, '--check']);
+    assert.equal(code, 0, stderr);
+  }
+  spawnSync('mkfifo', ['pipe.gguf']);
+  for (const args of [
+    ['inspect', 'pipe.gguf'],
+    ['chat', 'pipe.gguf', '--prompt', 'x'],
+  ]) {
+    const { code, stderr } = await cli(args);
+    assert.equal(code, 1);
+    oneLine(stderr, /pipe\.gguf: is no file but a pipe/);
+  }
+});
+
+test('errors of a template file name the file', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'headlight-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'broken.jinja');
+  writeFileSync(path, '{% for %}');
+  for (const args of [
+    ['chat', model, '--prompt', 'x'],
+    ['template', '--json'],
+  ]) {
+    const { code, stderr } = await cli([...args, '--template', path]);
+    assert.equal(code, 1);
+    oneLine(stderr, /broken\.jinja/);
+    const missing = await cli([...args, '--template', `${path}.not`]);
+    assert.equal(missing.code, 1);
+    oneLine(missing.stderr, /broken\.jinja\.not: the template cannot be read/);
+  }
+});
+
+test('sample refuses fields that it does not know, by name', async () => {
+  const { lines } = await cli(['sample', '--json'], {
+    input: [
+      { logits: [1, 2], temperature: 0 },
+      { logits: [1, 2], params: { temperature: 0 } },
+    ],
+  });
+  assert.equal(lines[0].error.code, 'BAD_ARGUMENT');
+  assert.match(lines[0].error.message, /"temperature"; there are logits, params, history, draws/);
+  assert.deepEqual(lines[1].probs, [0, 1]);
+});
+
+test('a bar tells fetching from reading, and quick files need none', async (t) => {
+  /** @type {string[]} */
+  const shown = [];
+  const terminal = { isTTY: true, write: (/** @type {string} */ text) => shown.push(text) };
+  t.mock.method(performance, 'now', () => time);
+  let time = 0;
+  const progress = { stage: 'load', loaded: 5e6, total: 1e7, bytesPerSecond: 1e6, fromStore: false };
+  const local = progressBar('model.gguf', terminal);
+  local(progress);
+  assert.deepEqual(shown, []);
+  time = 2000;
+  local(progress);
+  assert.match(shown[0], /^\rreading \[#{15}\.{15}\] 5 of 10 MB/);
+  progressBar('https://host/model.gguf', terminal)(progress);
+  assert.match(shown[1], /^\rfetching /);
+});
+
+test('files of the manifest are called as it calls them', () => {
+  assert.equal(knownName('/x/SmolLM2-135M-Instruct.Q4_1.gguf'), 'SmolLM2 135M Instruct');
+  assert.equal(knownName('/x/other.gguf'), undefined);
+});
+
+test('--version says which version and build', async () => {
+  const { code, stdout } = await cli(['--version']);
+  assert.equal(code, 0);
+  assert.match(stdout, /^headlight \d+\.\d+\.\d+, build \w+\n$/);
+});
+
 test('help documents every command', async () => {
   const { code, stdout } = await cli(['help']);
   assert.equal(code, 0);
   for (const name of ['chat', 'eval', 'tokenize', 'detokenize', 'template', 'sample', 'inspect']) {
     assert.match(stdout, new RegExp(`headlight ${name} `));
-    assert.match((await cli(['help', name])).stdout, new RegExp(`^headlight ${name} `));
+    for (const args of [
+      ['help', name],
+      [name, '--help'],
+      [name, '-h'],
+    ]) {
+      assert.match((await cli(args)).stdout, new RegExp(`^headlight ${name} `));
+    }
   }
 });
 

@@ -67,10 +67,19 @@ function describeAddress(source, headers) {
     const path = orRefuse(`"${text}" is no file here`, () => nodeModule('url').fileURLToPath(text));
     return { kind: 'path', path };
   }
-  if (/^[a-z][a-z0-9+.-]+:/i.test(text) && !/^[a-z]:[\\/]/i.test(text)) {
+  if (isUrl(text)) {
     return { kind: 'url', url: orRefuse(`"${text}" is no URL`, () => new URL(text).href), headers: list };
   }
   return { kind: 'path', path: nodeModule('path').resolve(text) };
+}
+
+/**
+ * In Node, where names of files may have colons too: a file that is there is a file.
+ * @param {string} text
+ */
+function isUrl(text) {
+  const [, rest] = /^[a-z][a-z0-9+.-]+:(.*)/is.exec(text) ?? [];
+  return rest !== undefined && (rest.startsWith('//') || !nodeModule('fs').existsSync(text));
 }
 
 /**
@@ -182,20 +191,22 @@ async function* readBlob(blob, name) {
  */
 async function openPath(path) {
   const fs = nodeModule('fs').promises;
-  let file;
+  let file, stat;
   try {
-    file = await fs.open(path, 'r');
+    // Before it is opened: opening a pipe waits until someone writes to it.
+    stat = await fs.stat(path);
+    if (stat.isFile()) file = await fs.open(path, 'r');
   } catch (cause) {
     const code = /** @type {any} */ (cause).code;
     if (code === 'ENOENT') throw new HeadlightError('NOT_FOUND', `${path}: there is no such file`, { cause });
     throw new HeadlightError('NETWORK', `${path}: cannot be opened (${code})`, { cause });
   }
-  const stat = await file.stat();
-  if (!stat.isFile()) {
-    await file.close();
-    throw new HeadlightError('BAD_ARGUMENT', `${path}: is no file`);
+  if (!file) {
+    const what = stat.isDirectory() ? 'a folder' : 'a pipe or device, which cannot be read twice';
+    throw new HeadlightError('BAD_ARGUMENT', `${path}: is no file but ${what}: give a .gguf file`);
   }
-  return { name: path, size: stat.size, chunks: () => readFile(file, path) };
+  const opened = file;
+  return { name: path, size: stat.size, chunks: () => readFile(opened, path) };
 }
 
 /**

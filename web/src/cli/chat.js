@@ -3,7 +3,7 @@ import { isAbort } from '../errors.js';
 import { load } from '../index.js';
 import { oneModel, parseArgs } from './args.js';
 import { progressBar } from './core.js';
-import { findModel } from './models.js';
+import { findModel, knownName } from './models.js';
 import { readTemplate } from './text.js';
 import { write } from './json.js';
 
@@ -38,7 +38,7 @@ const HELP = `/help     this list
 export async function chatCommand(argv) {
   const { options, rest } = parseArgs(argv, OPTIONS);
   const path = await findModel(oneModel(rest, 'chat'));
-  const template = options.template === undefined ? undefined : readTemplate(options.template);
+  const template = options.template === undefined ? undefined : readTemplate(options.template).source;
   const model = await load(path, {
     context: options.ctx,
     kv: options.kv,
@@ -46,7 +46,7 @@ export async function chatCommand(argv) {
     threads: options.threads,
     template,
     pretokenizer: options.pretokenizer,
-    onProgress: progressBar(),
+    onProgress: progressBar(path),
   });
   for (const warning of model.info.warnings) process.stderr.write(`${warning}\n`);
   // As on the page: small models wander at the package's defaults.
@@ -58,7 +58,7 @@ export async function chatCommand(argv) {
     seed: options.seed,
     maxTokens: options['max-tokens'],
   };
-  const talk = new Talk(model, sampling, options.system);
+  const talk = new Talk(model, knownName(path) ?? model.info.name, sampling, options.system);
   try {
     if (options.prompt !== undefined) await talk.say(options.prompt);
     else await talk.interactive();
@@ -72,11 +72,13 @@ export async function chatCommand(argv) {
 class Talk {
   /**
    * @param {import('../types.js').Model} model
+   * @param {string} name of the model
    * @param {import('../types.js').GenerateOptions} sampling
    * @param {string | undefined} system
    */
-  constructor(model, sampling, system) {
+  constructor(model, name, sampling, system) {
     this.model = model;
+    this.name = name;
     this.sampling = sampling;
     this.system = system;
     /** @type {import('../types.js').Message[]} */
@@ -124,7 +126,7 @@ class Talk {
       else lines.close();
     });
     lines.setPrompt(terminal ? '> ' : '');
-    if (terminal) process.stderr.write(`${this.model.info.name}. /help lists the commands.\n`);
+    if (terminal) process.stderr.write(`${this.name}. /help lists the commands.\n`);
     lines.prompt();
     for await (const line of lines) {
       if (line.trim() === '/exit') break;

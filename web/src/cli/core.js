@@ -39,23 +39,33 @@ export async function openHeader(model, { all = false, pretokenizer } = {}) {
  * @returns {Promise<import('../wasm.js').Core>}
  */
 export async function openModel(model, { variant, threads, precision, pretokenizer }) {
-  const sources = await openSources(await specsOf(model), noPump);
+  const specs = await specsOf(model);
+  const sources = await openSources(specs, noPump);
   const core = await openCore({ ...chooseVariant({ variant, threads }), precision, pretokenizer });
-  await loadInto(core, sources, { onHeader: () => core.checkModel(), onProgress: progressBar() });
+  await loadInto(core, sources, { onHeader: () => core.checkModel(), onProgress: progressBar(model) });
   return core;
 }
 
+/** Files that are read in less, in ms, need no bar. */
+const QUICK_MS = 700;
+
 /**
  * A bar on a terminal, nothing elsewhere.
+ * @param {string} model a path, a URL, or a name that stands for a file
+ * @param {{ isTTY?: boolean, write: (text: string) => unknown }} [terminal]
  * @returns {(progress: import('../types.js').Progress) => void}
  */
-export function progressBar() {
-  if (!process.stderr.isTTY) return () => {};
+export function progressBar(model, terminal = process.stderr) {
+  if (!terminal.isTTY) return () => {};
+  const remote = /^https?:/i.test(model);
+  const begun = performance.now();
   return ({ stage, loaded, total, bytesPerSecond }) => {
+    if (!remote && performance.now() - begun < QUICK_MS) return;
     const part = total ? Math.min(1, loaded / total) : 0;
     const bar = '#'.repeat(Math.round(30 * part)).padEnd(30, '.');
     const mb = (/** @type {number} */ n) => (n / 1e6).toFixed(0);
-    const text = `[${bar}] ${mb(loaded)}${total ? ` of ${mb(total)}` : ''} MB, ${mb(bytesPerSecond)} MB/s`;
-    process.stderr.write(stage === 'ready' ? '\r\x1b[K' : `\r${text}\x1b[K`);
+    const bytes = `${mb(loaded)}${total ? ` of ${mb(total)}` : ''} MB`;
+    const text = `${remote ? 'fetching' : 'reading'} [${bar}] ${bytes}, ${mb(bytesPerSecond)} MB/s`;
+    terminal.write(stage === 'ready' ? '\r\x1b[K' : `\r${text}\x1b[K`);
   };
 }

@@ -1,3 +1,5 @@
+import { UsageError } from './args.js';
+
 /** What `headlight help` prints. @type {Record<string, string>} */
 const TOPICS = {
   chat: `headlight chat MODEL [--prompt TEXT] [--system TEXT] [--temperature X] [--top-k N] [--top-p X] [--min-p X]
@@ -32,12 +34,18 @@ headlight template --template FILE --json
 };
 
 /**
- * @param {string | undefined} topic
+ * @param {string | undefined} topic a command
  * @returns {string}
+ * @throws {UsageError} there is no such command
  */
 export function help(topic) {
-  if (topic !== undefined && Object.hasOwn(TOPICS, topic)) return `${TOPICS[topic]}\n`;
+  if (topic !== undefined) {
+    if (Object.hasOwn(TOPICS, topic)) return `${TOPICS[topic]}\n`;
+    throw new UsageError(`there is no command "${topic}"; there are ${Object.keys(TOPICS).join(', ')}`);
+  }
   return `${Object.values(TOPICS).join('\n\n')}
+
+headlight help [COMMAND], or COMMAND --help; headlight --version
 
 MODEL is a path, a URL, or a name of models/manifest.json (fetched once, verified). Of a model that is split into files it
 is the first one, NAME-00001-of-0000N.gguf; the others are found beside it. --pretokenizer NAME, for every command with a MODEL,

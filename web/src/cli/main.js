@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { buildId } from '../../dist/build-id.js';
 import { HeadlightError } from '../errors.js';
 import { UsageError } from './args.js';
 import { help } from './help.js';
@@ -24,9 +26,14 @@ async function run(argv) {
     process.stdout.write(help(rest[0]));
     return 0;
   }
+  if (name === '--version' || name === '-V') {
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+    process.stdout.write(`headlight ${version}, build ${buildId}\n`);
+    return 0;
+  }
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command) throw new UsageError(`there is no command "${name}"`);
-  if (rest.includes('--help')) {
+  if (rest.includes('--help') || rest.includes('-h')) {
     process.stdout.write(help(name));
     return 0;
   }

@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { HeadlightError } from '../errors.js';
 
 /**
- * @typedef {{ id: string, file: string, sha256: string, size: number }} Entry of models/manifest.json
+ * @typedef {{ id: string, name: string, file: string, sha256: string, size: number }} Entry of models/manifest.json
  */
 
 /** The folder models/ of the project that this file is a part of, or that the current folder lies in. */
@@ -24,6 +24,15 @@ function modelsFolder() {
 /** @param {string} folder @returns {Entry[]} */
 function entries(folder) {
   return JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8')).models;
+}
+
+/**
+ * @param {string} model a path or a URL
+ * @returns {string | undefined} what models/manifest.json calls a file of this name
+ */
+export function knownName(model) {
+  const folder = modelsFolder();
+  return folder && entries(folder).find((entry) => entry.file === basename(model))?.name;
 }
 
 /** @param {string} path */

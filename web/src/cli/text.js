@@ -48,14 +48,18 @@ export async function detokenizeCommand(argv) {
 
 /**
  * @param {string} path
- * @returns {string}
+ * @returns {ChatTemplate}
+ * @throws {HeadlightError} NOT_FOUND, TEMPLATE, with the file's name
  */
 export function readTemplate(path) {
+  let source;
   try {
-    return readFileSync(path, 'utf8');
+    source = readFileSync(path, 'utf8');
   } catch (cause) {
-    throw new HeadlightError('NOT_FOUND', `${path}: the template cannot be read`, { cause });
+    const why = /** @type {any} */ (cause).code;
+    throw new HeadlightError('NOT_FOUND', `${path}: the template cannot be read (${why})`, { cause });
   }
+  return new ChatTemplate(source, path);
 }
 
 /** @param {string[]} argv */
@@ -67,7 +71,7 @@ export async function templateCommand(argv) {
   let template;
   if (options.template !== undefined) {
     if (rest.length > 0) throw new UsageError('template takes a MODEL or --template FILE, not both');
-    template = new ChatTemplate(readTemplate(options.template), options.template);
+    template = readTemplate(options.template);
   } else {
     const core = await openHeader(oneModel(rest, 'template'), { pretokenizer: options.pretokenizer });
     const chat = new Chat(core, undefined);
@@ -120,13 +124,21 @@ function readParams(given, nVocab) {
   return params;
 }
 
+const SAMPLE_INPUTS = ['logits', 'params', 'history', 'draws'];
+
 /** @param {string[]} argv */
 export async function sampleCommand(argv) {
   const { options, rest } = parseArgs(argv, { json: 'flag' });
   if (rest.length > 0) throw new UsageError('sample takes no MODEL');
   if (!options.json) throw new UsageError('sample reads and writes JSON lines: give --json');
   const core = await openCore({ variant: 'single' });
-  return serveLines(({ logits, params = {}, history = [], draws = 0 }) => {
+  return serveLines((input) => {
+    const odd = Object.keys(input).find((name) => !SAMPLE_INPUTS.includes(name));
+    if (odd !== undefined) {
+      const known = SAMPLE_INPUTS.join(', ');
+      throw new HeadlightError('BAD_ARGUMENT', `sample: unknown "${odd}"; there are ${known}`);
+    }
+    const { logits, params = {}, history = [], draws = 0 } = input;
     if (!Array.isArray(logits) || logits.length === 0) {
       throw new HeadlightError('BAD_ARGUMENT', 'sample needs "logits", a list with at least one number');
     }
