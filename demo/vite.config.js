@@ -139,6 +139,8 @@ function engineNeeds() {
 
 export default defineConfig({
   base: './',
+  // One page: what is not there is answered with 404, not with the page, which would look like a broken model.
+  appType: 'mpa',
   plugins: [headlight()],
   resolve: process.env.HEADLIGHT_ENGINE ? { alias: { 'headlight-wasm': process.env.HEADLIGHT_ENGINE } } : {},
   worker: { format: 'es' },

@@ -61,7 +61,7 @@ const parts = skeleton((element) => {
   const head = h('div', { class: 'panel-head' }, h('h2', { text: 'Attention' }), state, pick);
   const body = h('div', { class: 'panel-body' }, heads, plot.element, text, readout);
   element.append(head, blank, body, live);
-  const drawn = { heads: 0, layers: 0, base: '', thumbs: 0, thumbsKey: '', next: 0 };
+  const drawn = { heads: 0, layers: 0, base: '', thumbs: 0, thumbsKey: '', next: 0, spoken: '' };
   return {
     head,
     layer,
@@ -122,7 +122,10 @@ export function drawAttention(element, data, on) {
   if (onText) drawTokenText(p.text, data, on);
   else drawPlot(p, data);
   kept.options.draw(data, p.plot.layout);
-  setText(p.readout, readoutWords(data));
+  const words = readoutWords(data);
+  setText(p.readout, words);
+  // What a key asked for may become known later: a token's text, a row that is being computed.
+  if (p.drawn.spoken && p.drawn.spoken === placeOf(attention)) setText(p.live, words);
   p.table.hidden = !attention.table;
   if (attention.table) drawTable(p.table, data);
 }
@@ -181,9 +184,13 @@ function wirePlot(p, data, on) {
     if (!patch) return;
     event.preventDefault();
     on.change(patch);
-    p.live.textContent = readoutWords(data());
+    setText(p.live, readoutWords(data()));
+    p.drawn.spoken = placeOf(data().attention);
   });
 }
+
+/** @param {AttentionState} attention @returns {string} the cell that the cursor is on */
+const placeOf = ({ cursor }) => (cursor ? `${cursor.row},${cursor.col}` : '');
 
 /**
  * @param {string} key

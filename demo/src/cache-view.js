@@ -1,3 +1,4 @@
+import { bytesAt, ownLine } from './cache-plan.js';
 import { drawChart } from './chart.js';
 import { h, setText, skeleton } from './dom.js';
 import { bytes, count } from './format.js';
@@ -65,8 +66,9 @@ export function drawCache(element, { cache, model, width }) {
   p.blank.hidden = !p.body.hidden;
   if (!model || !cache.plan) return;
   const { plan, samples, type } = cache;
+  const own = ownLine(plan);
   const now = samples.at(-1) ?? { positions: 0, used: 0, reserved: 0 };
-  [bytes(now.used), bytes(now.reserved), bytes(plan.bytesPerToken), type].forEach((text, i) =>
+  [bytes(now.used), bytes(now.reserved), bytes(own.bytesPerToken), type].forEach((text, i) =>
     setText(p.values[i], text),
   );
   p.values[0].dataset.bytes = String(now.used);
@@ -74,11 +76,14 @@ export function drawCache(element, { cache, model, width }) {
   p.values[0].dataset.positions = String(now.positions);
   drawChart(p.chart, {
     samples,
-    bytesPerToken: plan.bytesPerToken,
+    formula: own,
     width,
     height: Math.round(Math.min(260, width * 0.5)),
   });
-  const planned = `${count(plan.bytesPerToken)} B a token × ${count(now.positions)} = ${count(plan.bytesPerToken * now.positions)} B`;
+  const total = `${count(bytesAt(own, now.positions))} B`;
+  const planned = own.window
+    ? `n = ${count(now.positions)}: ${total}`
+    : `${count(own.bytesPerToken)} B a token × ${count(now.positions)} = ${total}`;
   p.formula.replaceChildren(h('code', { text: plan.formula }), h('span', { text: planned }));
   drawShapes(p, plan, now.positions);
   drawBlocks(p, cache);
@@ -91,16 +96,19 @@ export function drawCache(element, { cache, model, width }) {
  */
 function drawShapes(p, plan, positions) {
   p.barsTitle.hidden = plan.shapes.length < 2;
-  const most = Math.max(1, ...plan.shapes.map((shape) => shape.bytesPerToken));
-  const lines = plan.shapes.map(({ kind, bytesPerToken, own }) => {
-    const bar = h('meter', {
-      min: 0,
-      max: most,
-      value: bytesPerToken,
-      'aria-label': `${kind}: ${bytes(bytesPerToken)} a token`,
-    });
-    const text = positions > 0 ? bytes(bytesPerToken * positions) : `${bytes(bytesPerToken)} a token`;
-    return h('div', { class: own ? 'bar own' : 'bar' }, h('b', { text: kind }), bar, h('span', { text }));
+  const at = Math.max(1, positions);
+  const most = Math.max(1, ...plan.shapes.map((shape) => bytesAt(shape, at)));
+  const lines = plan.shapes.map((shape) => {
+    const value = bytesAt(shape, at);
+    const text = positions > 0 ? bytes(value) : `${bytes(value)} a token`;
+    const bar = h('meter', { min: 0, max: most, value, 'aria-label': `${shape.kind}: ${text}` });
+    return h(
+      'div',
+      { class: shape.own ? 'bar own' : 'bar' },
+      h('b', { text: shape.kind }),
+      bar,
+      h('span', { text }),
+    );
   });
   p.bars.replaceChildren(...lines);
 }

@@ -1,6 +1,7 @@
 import { max } from 'd3-array';
 import { scaleLinear } from 'd3-scale';
 import { curveStepBefore, line } from 'd3-shape';
+import { bytesAt } from './cache-plan.js';
 import { s } from './dom.js';
 import { bytes, count } from './format.js';
 
@@ -13,16 +14,16 @@ const LEAST_POSITIONS = 64;
 /**
  * Bytes of the cache against positions: measured in use, measured reserved, and the formula's line.
  * @param {Element} element
- * @param {{ samples: CacheSample[], bytesPerToken: number, width: number, height: number }} data
+ * @param {{ samples: CacheSample[], formula: import('./types.js').CacheLine, width: number, height: number }} data
  */
-export function drawChart(element, { samples, bytesPerToken, width, height }) {
+export function drawChart(element, { samples, formula, width, height }) {
   const last = samples.at(-1)?.positions ?? 0;
   const x = scaleLinear(
     [0, Math.max(LEAST_POSITIONS, last * 1.08)],
     [MARGIN.left, width - MARGIN.right],
   ).nice(6);
   const end = x.domain()[1];
-  const top = Math.max(end * bytesPerToken, max(samples, (d) => d.reserved) ?? 0);
+  const top = Math.max(bytesAt(formula, end), max(samples, (d) => d.reserved) ?? 0);
   const y = scaleLinear([0, top || 1], [height - MARGIN.bottom, MARGIN.top]).nice(4);
   const svg = s('svg', {
     viewBox: `0 0 ${width} ${height}`,
@@ -32,18 +33,15 @@ export function drawChart(element, { samples, bytesPerToken, width, height }) {
     'aria-label': label(samples),
   });
   svg.append(axisX(x, height, width), axisY(y, width));
-  /** @type {[number, number][]} */
-  const formula = [
-    [0, 0],
-    [end, end * bytesPerToken],
-  ];
+  // It bends where the windows are full.
+  const bends = [0, Math.min(formula.window, end), end];
   svg.append(
     s('path', {
       class: 'formula',
       d: line(
-        ([p]) => x(p),
-        ([, b]) => y(b),
-      )(formula),
+        (/** @type {number} */ p) => x(p),
+        (/** @type {number} */ p) => y(bytesAt(formula, p)),
+      )(bends),
     }),
   );
   const reserved = line(

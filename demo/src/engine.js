@@ -1,4 +1,5 @@
-import { features, kvPlan, load } from 'headlight-wasm';
+import { features, load } from 'headlight-wasm';
+import { planOf } from './cache-plan.js';
 
 /**
  * @typedef {import('headlight-wasm').Model} Model
@@ -227,36 +228,4 @@ function lookOf({ type, positions, used, reserved, shared, blockPositions }) {
     state: i < others ? 'shared' : 'own',
   }));
   return { positions, used, reserved, type, blockPositions, blocks };
-}
-
-/**
- * The formula of this model's cache, and what the same model would take with other kinds of attention.
- * @param {ModelInfo} info
- * @param {import('headlight-wasm').KvType} type
- * @returns {import('./types.js').CachePlan}
- */
-function planOf(info, type) {
-  const { kind, layers, heads, kvHeads, shape } = info;
-  const own = kvPlan(shape, 1, type).bytesPerToken;
-  const size = { f32: '4 bytes', f16: '2 bytes', q8_0: '34/32 bytes' }[type];
-  if (kind === 'MLA') {
-    const formula = `${layers} layers × (${shape.rank} + ${shape.ropeDim}) × ${size}`;
-    return { kind, formula, bytesPerToken: own, shapes: [{ kind, bytesPerToken: own, own: true }] };
-  }
-  const formula = `2 × ${layers} layers × ${kvHeads} KV heads × ${shape.keyDim} × ${size}`;
-  const shapes = [...new Set([heads, kvHeads, 1])].map((n) => ({
-    kind: kindOf(n, heads),
-    bytesPerToken: kvPlan({ ...shape, kvHeads: n }, 1, type).bytesPerToken,
-    own: n === kvHeads,
-  }));
-  return { kind, formula, bytesPerToken: own, shapes };
-}
-
-/**
- * @param {number} kvHeads
- * @param {number} heads
- */
-function kindOf(kvHeads, heads) {
-  const name = kvHeads === heads ? 'MHA' : kvHeads === 1 ? 'MQA' : 'GQA';
-  return `${name} ${heads}:${kvHeads}`;
 }

@@ -1,5 +1,6 @@
 import { h, setText, skeleton } from './dom.js';
 import { bytes, seconds } from './format.js';
+import { ARCHITECTURES } from './models.js';
 
 /** @typedef {import('./types.js').State} State */
 /** @typedef {import('./types.js').ModelEntry} ModelEntry */
@@ -25,7 +26,13 @@ const parts = skeleton((element) => {
     'data-testid': 'file',
   });
   const open = h('label', { for: 'file', class: 'button', text: 'Open a .gguf file' });
-  const drop = h('div', { class: 'drop' }, file, open, h('p', { text: 'or drop one anywhere on this page' }));
+  const drop = h(
+    'div',
+    { class: 'drop' },
+    file,
+    open,
+    h('p', { text: 'or drop one anywhere on this page; all parts of a split model together' }),
+  );
   const url = h('input', {
     type: 'url',
     id: 'url',
@@ -42,13 +49,17 @@ const parts = skeleton((element) => {
     h('label', { for: 'url', text: 'From an address' }),
     field,
   );
+  const kinds = h('p', {
+    class: 'kinds',
+    text: `Files of these architectures run: ${ARCHITECTURES.join(', ')}.`,
+  });
   const back = h('button', {
     type: 'button',
     class: 'quiet',
     'data-testid': 'picker-back',
     text: '← Back to the chat',
   });
-  const choose = h('div', { class: 'choose' }, list, h('div', { class: 'own' }, drop, form), back);
+  const choose = h('div', { class: 'choose' }, list, h('div', { class: 'own' }, drop, form, kinds), back);
   const bar = loadingBar();
   const why = h('p', { class: 'why', 'data-testid': 'engine-why' });
   element.append(hero(), bar.element, choose, why);

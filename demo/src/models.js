@@ -1,7 +1,22 @@
 /** @typedef {import('./types.js').ModelEntry} ModelEntry */
 
-/** Architectures that the engine runs; others in the manifest are not offered. */
-const RUNS = ['llama'];
+/** Architectures that the engine runs, as files name them; others in the manifest are not offered. */
+export const ARCHITECTURES = [
+  'llama',
+  'qwen2',
+  'qwen2moe',
+  'qwen3',
+  'qwen3moe',
+  'gemma2',
+  'gemma3',
+  'phi3',
+  'granite',
+  'olmo2',
+  'smollm3',
+  'deepseek2',
+  'minicpm3',
+  'plm',
+];
 
 /**
  * The model list that lies beside the page. Without one the page still opens files and addresses.
@@ -12,7 +27,7 @@ export async function readModels() {
   if (!response?.ok || !isJson(response)) return [];
   const { models } = /** @type {{ models: ModelEntry[] }} */ (await response.json());
   return models.filter(
-    ({ architecture, beside, urls }) => RUNS.includes(architecture) && (beside || urls.length > 0),
+    ({ architecture, beside, urls }) => ARCHITECTURES.includes(architecture) && (beside || urls.length > 0),
   );
 }
 

@@ -86,11 +86,17 @@
  * @property {number} used            bytes
  * @property {number} reserved        bytes
  *
- * @typedef {object} CachePlan  The formula, as the engine's kvPlan gives it for this model.
+ * @typedef {object} CacheLine  Bytes against positions, as the engine's kvPlan gives them.
+ * @property {string} kind
+ * @property {boolean} own               the loaded model as it is
+ * @property {number} bytesPerToken      of one more position, until the window is full
+ * @property {number} laterBytesPerToken  of one more position, from then on
+ * @property {number} window             positions; 0: no window
+ *
+ * @typedef {object} CachePlan
  * @property {string} kind
  * @property {string} formula         in words and numbers
- * @property {number} bytesPerToken
- * @property {{ kind: string, bytesPerToken: number, own: boolean }[]} shapes  the same model with other cache layouts
+ * @property {CacheLine[]} shapes     the model, and the same model with other cache layouts
  *
  * @typedef {object} CacheState
  * @property {CacheSample[]} samples  by position, rising

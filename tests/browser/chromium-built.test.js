@@ -13,7 +13,8 @@ let folder = '';
 
 before(async () => {
   if (skip) return;
-  [browser, folder] = await Promise.all([launchChromium(), buildDemo()]);
+  browser = await launchChromium();
+  folder = await buildDemo();
 });
 after(async () => {
   await browser?.close();

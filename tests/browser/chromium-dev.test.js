@@ -12,7 +12,8 @@ let server;
 
 before(async () => {
   if (skip) return;
-  [browser, server] = await Promise.all([launchChromium(), serveDemo()]);
+  browser = await launchChromium();
+  server = await serveDemo();
 });
 after(async () => {
   await browser?.close();

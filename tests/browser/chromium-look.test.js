@@ -5,7 +5,7 @@ import { chromiumTab, launchChromium, skipWithout } from './browsers.js';
 import { DemoPage, until } from './demo-page.js';
 import { buildDemo, removeFolder, serveFolder } from './servers.js';
 
-// What the page looks like on other screens, and what it tells screen readers.
+// What the page looks like on other screens, how it is used without a mouse, and what it tells screen readers.
 const skip = skipWithout('chromium');
 /** @type {import('playwright-core').Browser} */
 let browser;
@@ -15,7 +15,8 @@ let folder = '';
 
 before(async () => {
   if (skip) return;
-  [browser, folder] = await Promise.all([launchChromium(), buildDemo()]);
+  browser = await launchChromium();
+  folder = await buildDemo();
   server = await serveFolder(folder, { isolated: true });
 });
 after(async () => {
@@ -91,6 +92,74 @@ test('the page follows the system to light and dark, and its own switch is kept'
   await screen.reload();
   await until(tab, 'the dark theme', () => document.documentElement.dataset.theme === 'dark');
   assert.ok((await tab.run(lightness)) < 60);
+  await page.checkQuiet();
+});
+
+/**
+ * Presses Tab until an element has the focus.
+ * @param {import('playwright-core').Page} screen @param {string} testid
+ */
+async function tabTo(screen, testid) {
+  for (let i = 0; i < 60; i++) {
+    const focused = await screen.evaluate(() => document.activeElement?.getAttribute('data-testid'));
+    if (focused === testid) return;
+    await screen.keyboard.press('Tab');
+  }
+  throw new Error(`Tab does not reach ${testid}`);
+}
+
+/**
+ * Presses a key on the map, and waits until what is read out is a cell with its weight and is what is shown.
+ * @param {DemoPage} page @param {import('playwright-core').Page} screen @param {string} key
+ * @returns {Promise<number[]>} row and column
+ */
+async function walk(page, screen, key) {
+  await screen.keyboard.press(key);
+  const said = await until(page.tab, `what ${key} reads out`, () => {
+    const said = document.querySelector('[data-testid="attention-live"]')?.textContent ?? '';
+    const shown = document.querySelector('.readout')?.textContent;
+    return said === shown && /^\d+ “[^]+” → \d+ “[^]+”: (\d|hidden)/.test(said) && said;
+  });
+  return [.../** @type {RegExpMatchArray} */ (said.match(/^(\d+) “[^]*” → (\d+) “/))].slice(1).map(Number);
+}
+
+test('one can chat and look at attention with the keyboard alone', { skip }, async (t) => {
+  const { page, screen } = await openDemo(t, { viewport: { width: 1280, height: 800 } });
+  // Asked for before the way there: a browser that is not told in time would show its own dialog.
+  const chooser = screen.waitForEvent('filechooser');
+  await tabTo(screen, 'file');
+  await screen.keyboard.press('Enter');
+  await (await chooser).setFiles(fixture('llama_gqa'));
+  await page.loaded();
+  await tabTo(screen, 'settings-toggle');
+  await screen.keyboard.press('Enter');
+  // The least temperature and the shortest answer: the same tokens every time, and few of them.
+  for (const slider of ['temperature', 'maxTokens']) {
+    await tabTo(screen, slider);
+    await screen.keyboard.press('Home');
+  }
+  await tabTo(screen, 'settings-toggle');
+  await screen.keyboard.press('Enter');
+  await tabTo(screen, 'prompt');
+  await screen.keyboard.type('hello');
+  await screen.keyboard.press('Enter');
+  const { stats } = await page.answered();
+  assert.match(stats, /16 tokens/);
+  await tabTo(screen, 'heatmap');
+  const cells = [];
+  for (const key of ['ArrowLeft', 'ArrowLeft', 'ArrowUp', 'ArrowRight', 'Home', 'End']) {
+    cells.push(await walk(page, screen, key));
+  }
+  const [last] = cells[0];
+  assert.ok(last > 16, 'the prompt and the answer');
+  assert.deepEqual(cells, [
+    [last, last],
+    [last, last - 1],
+    [last - 1, last - 1],
+    [last - 1, last - 1],
+    [last - 1, 0],
+    [last - 1, last - 1],
+  ]);
   await page.checkQuiet();
 });
 

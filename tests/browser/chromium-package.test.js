@@ -20,7 +20,8 @@ let server;
 
 before(async () => {
   if (skip) return;
-  [browser, server] = await Promise.all([launchChromium(), servePackage({ isolated: true })]);
+  browser = await launchChromium();
+  server = await servePackage({ isolated: true });
 });
 after(async () => {
   await browser?.close();

@@ -22,7 +22,8 @@ let files = '';
 
 before(async () => {
   if (skip) return;
-  [browser, folder] = await Promise.all([launchChromium(), buildDemo({ models: false })]);
+  browser = await launchChromium();
+  folder = await buildDemo({ models: false });
   server = await serveFolder(folder, { isolated: true });
   files = scratch();
 });
@@ -97,6 +98,30 @@ test(
     await page.checkQuiet();
   },
 );
+
+/** Bytes by hand: 7 layers with one head of 16, all but one keep 8 positions; 2 layers with a latent of 24 and 8. */
+const FORMULAS = {
+  gemma3: (/** @type {number} */ n) => (n + 6 * Math.min(n, 8)) * 2 * 16 * 2,
+  deepseek_v2_mla: (/** @type {number} */ n) => 2 * n * (24 + 8) * 2,
+};
+for (const [name, bytes] of Object.entries(FORMULAS)) {
+  test(
+    `${name}: the measured cache lies on the formula, and each layer's attention is shown`,
+    { skip },
+    async (t) => {
+      const { page } = await openDemo(t);
+      await page.openFile(fixture(name));
+      await page.set({ temperature: 0, maxTokens: 24 });
+      await page.ask('hello');
+      const { positions, used } = await page.cache();
+      assert.ok(positions > 24);
+      assert.equal(used, bytes(positions));
+      assert.ok((await page.text('cache-formula')).endsWith(`${used.toLocaleString('en-US')} B`));
+      await page.attention(1, 0, positions);
+      await page.checkQuiet();
+    },
+  );
+}
 
 test('a .gguf file that is dropped on the page opens', { skip }, async (t) => {
   const { page, tab } = await openDemo(t);
