@@ -8,29 +8,24 @@ enum { GROUPS = 8 };
 /* What a code is in the products: 0 .. 24 where MXFP4's values are -12 .. 12. */
 enum { MXFP4_OFFSET = 12 };
 
-static inline struct linear_constants constants(enum panel_type type) {
-    static const volatile uint32_t ones[] = {0, 0x01010101, 0x03030303, 0, 0x0f0f0f0f};
-    struct linear_constants k;
-    k.f16 = f16_constants();
-    k.low = wasm_u32x4_splat(ones[panel_code_bits(type)]);
-    k.high = wasm_u32x4_splat(ones[panel_high_bits(type)] << panel_code_bits(type));
-    return k;
-}
-
 /* w[g]: columns 4 g .. 4 g + 3, four bytes a row. */
 INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type,
                    const struct linear_constants *k) {
-    int bits = panel_code_bits(type), per_byte = 8 / bits;
 #pragma clang loop unroll(full)
-    for (int g = 0; g < GROUPS; g++) {
-        v128_t x = wasm_v128_load(block + panel_codes_at(type) + 16 * (g / per_byte));
-        w[g] = wasm_v128_and(wasm_u16x8_shr(x, bits * (g % per_byte)), k->low);
-        if (panel_high_bits(type)) w[g] = wasm_v128_or(w[g], high_codes(block, g, type, k->high));
-    }
-    if (type != PANEL_MXFP4) return;
-    v128_t values = wasm_i8x16_add(wasm_v128_load(mxfp4_values), wasm_i8x16_splat(MXFP4_OFFSET));
+    for (int g = 0; g < GROUPS; g++) w[g] = group_codes(block, g, type, k);
+}
+
+INLINE void unpack_mxfp4(v128_t *w, const unsigned char *block, enum panel_type type,
+                         const struct linear_constants *k) {
+    unpack(w, block, type, k);
 #pragma clang loop unroll(full)
-    for (int g = 0; g < GROUPS; g++) w[g] = wasm_i8x16_swizzle(values, w[g]);
+    for (int g = 0; g < GROUPS; g++) w[g] = look_up(k->values, w[g]);
+}
+
+static inline struct linear_constants mxfp4_constants(enum panel_type type) {
+    struct linear_constants k = byte_constants(type);
+    k.values = wasm_i8x16_add(k.values, wasm_i8x16_splat(MXFP4_OFFSET));
+    return k;
 }
 
 /* How many groups' products fit into an i16, where a lane gets two products of each: codes to 15 a block's
@@ -98,15 +93,15 @@ INLINE struct sums dot_halves(const v128_t *w, const struct cursor *at, enum pan
                          less_half(high, &at->halves->sum[1], type)};
 }
 
-LINEAR_CODES(q4_0__relaxed, PANEL_Q4_0, GROUPS, unpack, dot, constants)
-LINEAR_CODES(q4_1__relaxed, PANEL_Q4_1, GROUPS, unpack, dot, constants)
-LINEAR_CODES(q5_0__relaxed, PANEL_Q5_0, GROUPS, unpack, dot, constants)
-LINEAR_CODES(q5_1__relaxed, PANEL_Q5_1, GROUPS, unpack, dot, constants)
-LINEAR_CODES(q4_k__relaxed, PANEL_Q4_K, GROUPS, unpack, dot, constants)
-LINEAR_CODES(q5_k__relaxed, PANEL_Q5_K, GROUPS, unpack, dot, constants)
-LINEAR_CODES(mxfp4__relaxed, PANEL_MXFP4, GROUPS, unpack, dot, constants)
-LINEAR_CODES(q2_k__relaxed, PANEL_Q2_K, GROUPS, unpack, dot_halves, constants)
-LINEAR_CODES(q3_k__relaxed, PANEL_Q3_K, GROUPS, unpack, dot_halves, constants)
-LINEAR_CODES(q6_k__relaxed, PANEL_Q6_K, GROUPS, unpack, dot_halves, constants)
+LINEAR_CODES(q4_0__relaxed, PANEL_Q4_0, GROUPS, unpack, dot, byte_constants)
+LINEAR_CODES(q4_1__relaxed, PANEL_Q4_1, GROUPS, unpack, dot, byte_constants)
+LINEAR_CODES(q5_0__relaxed, PANEL_Q5_0, GROUPS, unpack, dot, byte_constants)
+LINEAR_CODES(q5_1__relaxed, PANEL_Q5_1, GROUPS, unpack, dot, byte_constants)
+LINEAR_CODES(q4_k__relaxed, PANEL_Q4_K, GROUPS, unpack, dot, byte_constants)
+LINEAR_CODES(q5_k__relaxed, PANEL_Q5_K, GROUPS, unpack, dot, byte_constants)
+LINEAR_CODES(mxfp4__relaxed, PANEL_MXFP4, GROUPS, unpack_mxfp4, dot, mxfp4_constants)
+LINEAR_CODES(q2_k__relaxed, PANEL_Q2_K, GROUPS, unpack, dot_halves, byte_constants)
+LINEAR_CODES(q3_k__relaxed, PANEL_Q3_K, GROUPS, unpack, dot_halves, byte_constants)
+LINEAR_CODES(q6_k__relaxed, PANEL_Q6_K, GROUPS, unpack, dot_halves, byte_constants)
 
 #endif

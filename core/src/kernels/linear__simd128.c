@@ -5,8 +5,9 @@
 /* Pairs of columns in a block. */
 enum { PAIRS = 16 };
 
+/* For codes in i16. */
 static inline struct linear_constants constants(enum panel_type type) {
-    struct linear_constants k;
+    struct linear_constants k = {0};
     (void)type;
     k.f16 = f16_constants();
     k.low = SPLAT_REGISTER(0x000f000f);
@@ -45,34 +46,21 @@ INLINE void unpack(v128_t *w, const unsigned char *block, enum panel_type type,
     }
 }
 
-/* Activations come by broadcasting loads: shuffles would compete with the products for the same execution
- * units. */
-/* Codes of group g (columns 4 g .. 4 g + 3, four bytes a row) as signed bytes. */
-INLINE v128_t byte_codes(const unsigned char *block, int g, enum panel_type type) {
-    const unsigned char *codes = block + panel_codes_at(type);
-    int bits = panel_code_bits(type), per_vector = 8 / bits;
-    v128_t x = wasm_u16x8_shr(wasm_v128_load(codes + 16 * (g / per_vector)), bits * (g % per_vector));
-    x = wasm_v128_and(x, wasm_i8x16_splat((int8_t)((1 << bits) - 1)));
-    if (type == PANEL_IQ4_NL || type == PANEL_IQ4_XS)
-        return wasm_i8x16_swizzle(wasm_v128_load(iq4_values), x);
-    if (type == PANEL_MXFP4) return wasm_i8x16_swizzle(wasm_v128_load(mxfp4_values), x);
-    if (panel_high_bits(type))
-        x = wasm_v128_or(x, high_codes(block, g, type, wasm_i8x16_splat(high_mask(type))));
-    return wasm_i8x16_sub(x, wasm_i8x16_splat((int8_t)panel_code_offset(type)));
-}
-
-/* As unpack, for types that are less in a hurry. */
+/* As unpack, for codes of other widths and values. */
 INLINE void unpack_bytes(v128_t *w, const unsigned char *block, enum panel_type type,
                          const struct linear_constants *k) {
-    (void)k;
 #pragma clang loop unroll(full)
     for (int g = 0; g < PAIRS / 2; g++) {
-        v128_t x = byte_codes(block, g, type);
+        v128_t x = group_codes(block, g, type, k);
+        if (has_values(type)) x = look_up(k->values, x);
+        else if (panel_code_offset(type)) x = wasm_i8x16_sub(x, k->offset);
         w[2 * g] = wasm_i16x8_shr(wasm_i16x8_shl(x, 8), 8);
         w[2 * g + 1] = wasm_i16x8_shr(x, 8);
     }
 }
 
+/* Activations come by broadcasting loads: shuffles would compete with the products for the same execution
+ * units. */
 #define PRODUCTS(P) wasm_i32x4_dot_i16x8(wasm_v128_load32_splat(a + 2 * (P)), w[P])
 
 /* Eight columns. */
@@ -96,14 +84,14 @@ LINEAR_CODES(q4_1__simd128, PANEL_Q4_1, PAIRS, unpack, dot, constants)
 LINEAR_CODES(q5_0__simd128, PANEL_Q5_0, PAIRS, unpack, dot, constants)
 LINEAR_CODES(q5_1__simd128, PANEL_Q5_1, PAIRS, unpack, dot, constants)
 LINEAR_CODES(q8_0__simd128, PANEL_Q8_0, PAIRS, unpack, dot, constants)
-LINEAR_CODES(q2_k__simd128, PANEL_Q2_K, PAIRS, unpack_bytes, dot, constants)
-LINEAR_CODES(q3_k__simd128, PANEL_Q3_K, PAIRS, unpack_bytes, dot, constants)
-LINEAR_CODES(q6_k__simd128, PANEL_Q6_K, PAIRS, unpack_bytes, dot, constants)
+LINEAR_CODES(q2_k__simd128, PANEL_Q2_K, PAIRS, unpack_bytes, dot, byte_constants)
+LINEAR_CODES(q3_k__simd128, PANEL_Q3_K, PAIRS, unpack_bytes, dot, byte_constants)
+LINEAR_CODES(q6_k__simd128, PANEL_Q6_K, PAIRS, unpack_bytes, dot, byte_constants)
 LINEAR_CODES(q4_k__simd128, PANEL_Q4_K, PAIRS, unpack, dot, constants)
 LINEAR_CODES(q5_k__simd128, PANEL_Q5_K, PAIRS, unpack, dot, constants)
-LINEAR_CODES(iq4_nl__simd128, PANEL_IQ4_NL, PAIRS, unpack_bytes, dot, constants)
-LINEAR_CODES(iq4_xs__simd128, PANEL_IQ4_XS, PAIRS, unpack_bytes, dot, constants)
-LINEAR_CODES(mxfp4__simd128, PANEL_MXFP4, PAIRS, unpack_bytes, dot, constants)
+LINEAR_CODES(iq4_nl__simd128, PANEL_IQ4_NL, PAIRS, unpack_bytes, dot, byte_constants)
+LINEAR_CODES(iq4_xs__simd128, PANEL_IQ4_XS, PAIRS, unpack_bytes, dot, byte_constants)
+LINEAR_CODES(mxfp4__simd128, PANEL_MXFP4, PAIRS, unpack_bytes, dot, byte_constants)
 
 /* Activation rows that a float panel meets at once: four partial sums of each are in registers. */
 enum { FLOAT_COLUMNS = 3 };

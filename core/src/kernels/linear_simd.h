@@ -17,7 +17,35 @@ enum { TILE_COLUMNS = 16 };
 struct linear_constants {
     struct f16_constants f16;
     v128_t low, high; /* the bits of a code that come from `codes` and from `high` */
+    v128_t values;    /* bytes that codes stand for, where they are looked up */
+    v128_t offset;    /* of codes, in each byte */
 };
+
+/* Types whose codes are looked up. */
+INLINE bool has_values(enum panel_type type) {
+    return type == PANEL_IQ4_NL || type == PANEL_IQ4_XS || type == PANEL_MXFP4;
+}
+
+/* For codes in bytes. Volatile: see SPLAT_REGISTER. */
+INLINE struct linear_constants byte_constants(enum panel_type type) {
+    static const volatile uint32_t ones[] = {0, 0x01010101, 0x03030303, 0, 0x0f0f0f0f};
+    struct linear_constants k = {0};
+    k.f16 = f16_constants();
+    k.low = wasm_u32x4_splat(ones[panel_code_bits(type)]);
+    k.high = wasm_u32x4_splat(ones[panel_high_bits(type)] << panel_code_bits(type));
+    k.offset = wasm_u32x4_splat(ones[1] * (uint32_t)panel_code_offset(type));
+    if (has_values(type)) k.values = wasm_v128_load(type == PANEL_MXFP4 ? mxfp4_values : iq4_values);
+    return k;
+}
+
+/* values[codes], codes 0 .. 15: so far the relaxed instruction is the same on every machine. */
+INLINE v128_t look_up(v128_t values, v128_t codes) {
+#ifdef __wasm_relaxed_simd__
+    return wasm_i8x16_relaxed_swizzle(values, codes);
+#else
+    return wasm_i8x16_swizzle(values, codes);
+#endif
+}
 
 /* The scales of a block's four rows; m only where the type has one. */
 struct scales {
@@ -80,18 +108,18 @@ INLINE void cursor_move(struct cursor *c, int n) {
     c->codes16 += n;
 }
 
-/* Where `high` has its bits in a code's byte. */
-INLINE int8_t high_mask(enum panel_type type) {
-    return (int8_t)(((1 << panel_high_bits(type)) - 1) << panel_code_bits(type));
-}
-
-/* The high bits of group g (columns 4 g .. 4 g + 3, four bytes a row) at their place; mask: high_mask in each
- * byte. */
-INLINE v128_t high_codes(const unsigned char *block, int g, enum panel_type type, v128_t mask) {
-    int bits = panel_high_bits(type), per_byte = 8 / bits, from = bits * (g % per_byte),
-        to = panel_code_bits(type);
-    v128_t x = wasm_v128_load(block + panel_high_at(type) + 16 * (g / per_byte));
-    return wasm_v128_and(from <= to ? wasm_i16x8_shl(x, to - from) : wasm_u16x8_shr(x, from - to), mask);
+/* The codes of group g (columns 4 g .. 4 g + 3, four bytes a row), their offset in them. */
+INLINE v128_t group_codes(const unsigned char *block, int g, enum panel_type type,
+                          const struct linear_constants *k) {
+    int bits = panel_code_bits(type), per_byte = 8 / bits;
+    v128_t x = wasm_v128_load(block + panel_codes_at(type) + 16 * (g / per_byte));
+    x = wasm_v128_and(wasm_u16x8_shr(x, bits * (g % per_byte)), k->low);
+    if (!panel_high_bits(type)) return x;
+    int high_bits = panel_high_bits(type), high_per_byte = 8 / high_bits,
+        from = high_bits * (g % high_per_byte);
+    v128_t high = wasm_v128_load(block + panel_high_at(type) + 16 * (g / high_per_byte));
+    high = from <= bits ? wasm_i16x8_shl(high, bits - from) : wasm_u16x8_shr(high, from - bits);
+    return wasm_v128_or(x, wasm_v128_and(high, k->high));
 }
 
 INLINE v128_t add_product(v128_t acc, v128_t a, v128_t b) {
