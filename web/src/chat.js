@@ -236,6 +236,8 @@ export class Chat {
   #template;
   /** @type {Markers | undefined} */
   #markers;
+  /** Markers to whether they take the white space behind them. @type {Map<number, boolean>} */
+  #stripping = new Map();
 
   /**
    * @param {import('./wasm.js').Core} core with a header
@@ -273,6 +275,19 @@ export class Chat {
   /** @param {number} id */
   #tokenText(id) {
     return id < 0 ? '' : this.core.tokenText(id);
+  }
+
+  /**
+   * Whether a marker takes the white space behind it, as Phi-3's do.
+   * @param {number} id
+   */
+  #strips(id) {
+    let known = this.#stripping.get(id);
+    if (known === undefined) {
+      known = this.core.tokenize(`${this.core.tokenText(id)}\n`, SPECIAL).length === 1;
+      this.#stripping.set(id, known);
+    }
+    return known;
   }
 
   /**
@@ -317,9 +332,16 @@ export class Chat {
     const { text, disguise } = await this.#run(messages, options);
     /** @type {number[]} */
     const ids = [];
+    let strips = false;
     for (const part of this.markers.split(text)) {
-      if (typeof part === 'number') ids.push(part);
-      else for (const id of this.core.tokenize(disguise.restore(part), 0)) ids.push(id);
+      if (typeof part === 'number') {
+        ids.push(part);
+        strips = this.#strips(part);
+        continue;
+      }
+      const words = strips ? part.replace(/^\p{White_Space}+/u, '') : part;
+      strips = false;
+      for (const id of this.core.tokenize(disguise.restore(words), 0)) ids.push(id);
     }
     const { bos, addBos } = this.core.info();
     if (addBos && bos >= 0 && ids[0] !== bos) ids.unshift(bos);
