@@ -91,6 +91,70 @@ TEST(linear_gives_the_bits_of_the_scalar_kernel_for_types_with_scales_inside_blo
     }
 }
 
+static bool is_nan(uint32_t bits) { return (bits & 0x7fffffff) > 0x7f800000; }
+
+/* The same bits, or NaN in both: which NaN differs between processors. */
+static bool same_floats(const float *a, const float *b, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t x, y;
+        memcpy(&x, a + i, 4);
+        memcpy(&y, b + i, 4);
+        if (x != y && !(is_nan(x) && is_nan(y))) return false;
+    }
+    return true;
+}
+
+/* Any bytes as blocks of one row each: codes of all kinds, scales from subnormal to the largest. */
+static uint8_t *wild_rows(uint32_t type, int n_in, int n_rows, uint64_t *seed) {
+    static const uint16_t scales[] = {0, 0x8000, 1, 0x83ff, 0x0400, 0x3c00, 0x7bff, 0xfbff};
+    const struct type_info *t = type_info(type);
+    size_t n_blocks = (size_t)n_in / t->n_weights * n_rows, bytes = n_blocks * t->n_bytes;
+    uint8_t *rows = random_rows(type, n_in, n_rows, seed);
+    for (size_t i = 0; i < bytes; i += t->n_bytes) {
+        uint8_t kind = (uint8_t)test_random(seed);
+        if (t->decode || t->n_weights == 1 || kind % 3 == 0) continue;
+        memcpy(rows + i, &scales[kind % 8], 2);
+        if (type == TYPE_Q4_1 || type == TYPE_Q5_1) memcpy(rows + i + 2, &scales[kind / 8 % 8], 2);
+    }
+    return rows;
+}
+
+/* Activations of all sizes: rows of zeros, of subnormals, of 1e30, and with a number that stands out. */
+static void make_wild(float *x, int n_in, int n, uint64_t *seed) {
+    static const float sizes[] = {0, 1e-40f, 1e-20f, 1, 1, 1e4f, 1e30f};
+    for (int row = 0; row < n; row++) {
+        float size = sizes[test_random(seed) % 7];
+        for (int j = 0; j < n_in; j++) x[row * n_in + j] = test_random_float(seed) * size;
+        if (row % 3 == 0) x[row * n_in + test_random(seed) % n_in] = 3e4f * size;
+    }
+}
+
+static void compare_wild(uint32_t type, hl_precision precision, uint64_t *seed) {
+    enum { N_IN = 512, N_PANELS = 2, N_COLS = 6, N_OUT = N_PANELS * PANEL_ROWS };
+    uint8_t *rows = wild_rows(type, N_IN, N_OUT, seed);
+    struct matrix w = matrix_of(type, rows, N_IN, N_OUT);
+    struct act a = act_new(N_IN, N_COLS, seed);
+    make_wild((float *)a.f32, N_IN, N_COLS, seed);
+    if (!panel_is_float(w.type)) act_quantize(&a, N_COLS, precision);
+    float want[N_COLS * N_OUT], got[N_COLS * N_OUT];
+    linear_of(kernels_scalar(), &w, precision)(want, N_OUT, w.data, N_PANELS, &a, 0, N_COLS);
+    linear_of(kernels_get(), &w, precision)(got, N_OUT, w.data, N_PANELS, &a, 0, N_COLS);
+    EXPECT(same_floats(got, want, N_COLS * N_OUT));
+    act_free(&a);
+    free(rows);
+    free((void *)w.data);
+}
+
+TEST(linear_gives_the_scalar_kernel_s_bits_on_blocks_and_activations_of_any_size) {
+    uint64_t seed = 4711;
+    for (int round = 0; round < 60; round++) {
+        for (int p = 0; p < 2; p++) {
+            for (int i = 0; i < N_BLOCK_TYPES; i++) compare_wild(block_types[i], precisions[p], &seed);
+            for (int i = 0; i < N_PART_TYPES; i++) compare_wild(part_types[i], precisions[p], &seed);
+        }
+    }
+}
+
 TEST(float_matrices_may_have_any_number_of_columns) {
     for (int i = 0; i < 3; i++) {
         for (int n_in = 1; n_in <= 11; n_in++) compare_with_scalar(block_types[i], n_in, 2, 5, HL_HIGH);

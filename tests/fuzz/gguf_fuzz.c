@@ -1,5 +1,6 @@
 /* The GGUF parser and what binds a model to it, on any bytes: nothing outside the buffers is touched, nothing
- * leaks, and a file that is cut in pieces of any size is the same as the file in one piece. */
+ * leaks, and a file that is cut in pieces of any size is the same as the file in one piece. Each "GGUF" in the
+ * bytes may also begin the next part of a split model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,13 +63,17 @@ static double sum_matrix(const struct matrix *w) {
     return sum;
 }
 
-/* Pushes the data in pieces of at most `piece` bytes, or of random sizes when it is 0. */
-static hl_status push(struct model *m, const uint8_t *data, size_t n, size_t piece) {
+static bool is_too_large(const struct model *m) {
+    return m->bind_status == HL_OK && m->packed_bytes + m->staging_bytes > max_model;
+}
+
+/* Pushes a file in pieces of at most `piece` bytes, or of random sizes when it is 0. */
+static hl_status push_file(struct model *m, const uint8_t *data, size_t n, size_t piece) {
     struct rng rng;
     rng_seed(&rng, n);
     while (n > 0) {
         size_t room;
-        if (m->bind_status == HL_OK && m->packed_bytes + m->staging_bytes > max_model) return HL_EMEMORY;
+        if (is_too_large(m)) return HL_EMEMORY;
         uint8_t *window = model_window(m, &room);
         if (window == NULL) return hl_error_code();
         if (room == 0) break;
@@ -80,21 +85,39 @@ static hl_status push(struct model *m, const uint8_t *data, size_t n, size_t pie
         data += k;
         n -= k;
     }
-    if (m->bind_status == HL_OK && m->packed_bytes + m->staging_bytes > max_model) return HL_EMEMORY;
-    return model_finish(m);
+    return is_too_large(m) ? HL_EMEMORY : HL_OK;
 }
 
-static struct outcome load(struct pool *pool, const uint8_t *data, size_t n, size_t piece) {
+/* Where the next file of a set begins: at the next "GGUF" behind the first byte, or at the end. */
+static size_t file_end(const uint8_t *data, size_t n) {
+    for (size_t i = 1; i + 4 <= n; i++) {
+        if (memcmp(data + i, "GGUF", 4) == 0) return i;
+    }
+    return n;
+}
+
+static hl_status push(struct model *m, const uint8_t *data, size_t n, size_t piece, bool is_set) {
+    for (;;) {
+        size_t k = is_set ? file_end(data, n) : n;
+        TRY(push_file(m, data, k, piece));
+        data += k;
+        n -= k;
+        if (n == 0) return model_finish(m);
+        TRY(model_next_part(m, false));
+    }
+}
+
+static struct outcome load(struct pool *pool, const uint8_t *data, size_t n, size_t piece, bool is_set) {
     struct mem mem = {0};
     struct outcome o = {0};
     struct model *m = model_new(&mem, pool);
     ALWAYS(m != NULL);
-    o.status = push(m, data, n, piece);
+    o.status = push(m, data, n, piece, is_set);
     ALWAYS(o.status == HL_OK || status_message()[0] != 0 || o.status == HL_EMEMORY);
     o.has_header = gguf_has_header(m->gguf);
     o.bind_status = m->bind_status;
     o.ready = model_ready(m) && o.status == HL_OK;
-    if (o.has_header) o.numbers = sum_header(m->gguf);
+    if (o.has_header) o.numbers = sum_header(m->gguf) + model_file_bytes(m);
     if (o.ready) o.numbers += sum_matrix(&m->token_embd) + sum_matrix(&m->output);
     model_free(m);
     for (int i = 0; i < MEM_KINDS; i++) ALWAYS(mem.used[i] == 0);
@@ -109,11 +132,16 @@ static void expect_same(struct outcome a, struct outcome b) {
     ALWAYS(a.numbers == b.numbers);
 }
 
+static void check(struct pool *pool, const uint8_t *data, size_t n, bool is_set) {
+    struct outcome whole = load(pool, data, n, SIZE_MAX, is_set);
+    expect_same(whole, load(pool, data, n, 0, is_set));
+    if (n < 4096) expect_same(whole, load(pool, data, n, 1, is_set));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     static struct pool *pool;
     if (pool == NULL) pool = pool_new(1);
-    struct outcome whole = load(pool, data, n, SIZE_MAX);
-    expect_same(whole, load(pool, data, n, 0));
-    if (n < 4096) expect_same(whole, load(pool, data, n, 1));
+    check(pool, data, n, false);
+    if (file_end(data, n) < n) check(pool, data, n, true);
     return 0;
 }
