@@ -296,7 +296,8 @@ async function serve(id, method, args) {
   requests.set(id, request);
   try {
     const result = await methods[method](args, request);
-    port.postMessage({ id, result });
+    // Saved contexts are large: they move instead of being copied.
+    port.postMessage({ id, result }, result instanceof Uint8Array ? [result.buffer] : []);
   } catch (error) {
     // A trap leaves the instance in a state that nobody knows: it must not be used again.
     if (error instanceof WebAssembly.RuntimeError) port.postMessage({ fatal: error.message });
