@@ -12,6 +12,19 @@ export function create() {
   let session;
   /** @type {(() => void) | undefined} */
   let unwatch;
+  /** @type {number | null} */
+  let watched = null;
+  const watch = () => {
+    unwatch?.();
+    unwatch = watched === null ? undefined : session.watch({ attention: [watched] }, () => {});
+  };
+  /** Rewinding would not do: a session remembers the ends of its turns. */
+  const renew = async () => {
+    await session.dispose();
+    session = await model.session();
+    unwatch = undefined;
+    watch();
+  };
   return {
     async open({ model: source, threads, context, settings, sha256 }) {
       model = await load(source, { threads, context, sha256, ...settings });
@@ -22,8 +35,8 @@ export function create() {
     },
     tokenize: async (text) => [...(await model.tokenize(text))],
     async run({ ids, tokens, reuse, limitMs }) {
-      if (!reuse) await session.rewind(0);
-      const watch = stopwatch(limitMs);
+      if (!reuse) await renew();
+      const clock = stopwatch(limitMs);
       const generation = model.generate(ids, {
         session,
         maxTokens: tokens,
@@ -33,15 +46,15 @@ export function create() {
       const made = [];
       for await (const { token } of generation) {
         made.push(token);
-        if (!watch.tick() || made.length === tokens) break;
+        if (!clock.tick() || made.length === tokens) break;
       }
       const { usage } = await generation;
-      return watch.timing(usage.promptTokens - usage.cachedTokens, made);
+      return clock.timing(usage.promptTokens - usage.cachedTokens, made);
     },
     memory: async () => ({ ...(await model.memory()) }),
     async watch(layer) {
-      unwatch?.();
-      unwatch = layer === null ? undefined : session.watch({ attention: [layer] }, () => {});
+      watched = layer;
+      watch();
     },
     close: () => model.dispose(),
   };
