@@ -37,14 +37,16 @@ INLINE int groups_in_i16(enum panel_type type) {
 
 /* The products of four columns. The instruction gives the same on every machine since the weights' codes, its
  * second operand, are 0 .. 127. */
-#define PRODUCTS(G) wasm_i16x8_relaxed_dot_i8x16_i7x16(SPLAT_LANE(x[(G) / 4], (G) % 4), w[G])
-#define PAIR(G) wasm_i16x8_add(PRODUCTS(G), PRODUCTS((G) + 1))
+INLINE v128_t products(v128_t w, const int8_t *a) {
+    return wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_v128_load32_splat(a), w);
+}
+
+/* Two groups. */
+#define PAIR(G) wasm_i16x8_add(products(w[G], a + 4 * (G)), products(w[(G) + 1], a + 4 * (G) + 4))
 #define FOUR(G) wasm_i16x8_add(PAIR(G), PAIR((G) + 2))
 
 /* Sums of n = 4 or 8 groups. w: [n] vectors; a: [4 n]. */
 INLINE v128_t dot_groups(const v128_t *w, const int8_t *a, int n, enum panel_type type) {
-    v128_t x[2] = {wasm_v128_load(a)};
-    if (n == GROUPS) x[1] = wasm_v128_load(a + 16);
     if (groups_in_i16(type) == 2) {
         v128_t sum = wasm_i32x4_extadd_pairwise_i16x8(PAIR(0));
         sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(PAIR(2)));
@@ -67,7 +69,7 @@ INLINE struct sums dot(const v128_t *w, const struct cursor *at, enum panel_type
     if (at->x->wide) sum = dot_wide(sum, w, *at->low8, GROUPS, type);
     sum = less_offset(sum, at->x, type);
     if (type == PANEL_MXFP4) {
-        v128_t sum8 = SPLAT_LANE(wasm_v128_load(at->x), 2);
+        v128_t sum8 = wasm_v128_load32_splat(&at->x->sum8);
         sum = wasm_i32x4_sub(wasm_i32x4_sub(sum, sum8), wasm_i32x4_shr(sum8, 1));
     }
     return (struct sums){sum, sum};

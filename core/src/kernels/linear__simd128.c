@@ -61,11 +61,10 @@ INLINE void unpack_bytes(v128_t *w, const unsigned char *block, enum panel_type 
 
 /* Activations come by broadcasting loads: shuffles would compete with the products for the same execution
  * units. */
-#define PRODUCTS(P) wasm_i32x4_dot_i16x8(SPLAT_LANE(x, P), w[P])
+#define PRODUCTS(P) wasm_i32x4_dot_i16x8(wasm_v128_load32_splat(a + 2 * (P)), w[P])
 
 /* Eight columns. */
 INLINE v128_t dot8(const v128_t *w, const int16_t *a) {
-    v128_t x = wasm_v128_load(a);
     v128_t sum = wasm_i32x4_add(PRODUCTS(0), PRODUCTS(1));
     return wasm_i32x4_add(wasm_i32x4_add(sum, PRODUCTS(2)), PRODUCTS(3));
 }

@@ -122,9 +122,6 @@ INLINE v128_t group_codes(const unsigned char *block, int g, enum panel_type typ
     return wasm_v128_or(x, wasm_v128_and(high, k->high));
 }
 
-/* Activations come by whole loads and shuffles: V8 makes two instructions of a load that broadcasts. */
-#define SPLAT_LANE(X, I) wasm_i32x4_shuffle(X, X, I, I, I, I)
-
 INLINE v128_t add_product(v128_t acc, v128_t a, v128_t b) {
     return wasm_f32x4_add(acc, wasm_f32x4_mul(a, b));
 }
@@ -144,15 +141,15 @@ INLINE v128_t add_halves(v128_t acc, struct sums sum, struct scales w, const str
 INLINE v128_t add_block(v128_t acc, struct sums sum, struct scales w, const struct cursor *at,
                         enum panel_type type) {
     if (panel_groups(type) == 2) return add_halves(acc, sum, w, at, type);
-    v128_t head = wasm_v128_load(at->x);
-    acc = add_product(acc, wasm_f32x4_mul(w.d, SPLAT_LANE(head, 0)), wasm_f32x4_convert_i32x4(sum.low));
-    return panel_has_m(type) ? add_product(acc, w.m, SPLAT_LANE(head, 1)) : acc;
+    acc = add_product(acc, wasm_f32x4_mul(w.d, wasm_v128_load32_splat(&at->x->d)),
+                      wasm_f32x4_convert_i32x4(sum.low));
+    return panel_has_m(type) ? add_product(acc, w.m, wasm_v128_load32_splat(&at->x->s)) : acc;
 }
 
 /* Sums of unsigned codes less those of their offset, 8 or 16. */
 INLINE v128_t less_offset(v128_t sum, const struct act_block *x, enum panel_type type) {
     if (type != PANEL_Q4_0 && type != PANEL_Q5_0) return sum;
-    v128_t offset = SPLAT_LANE(wasm_v128_load(x), 2);
+    v128_t offset = wasm_v128_load32_splat(&x->sum8);
     return wasm_i32x4_sub(sum, type == PANEL_Q5_0 ? wasm_i32x4_shl(offset, 1) : offset);
 }
 
