@@ -267,14 +267,19 @@ HL_API hl_session *hl_session_fork(const hl_session *s);
 HL_API size_t hl_session_save_bytes(const hl_session *s);
 
 /* Writes the context (tokens and cache rows) into out [hl_session_save_bytes]. The format belongs to this
- * build and model. */
-HL_API void hl_session_save(const hl_session *s, uint8_t *out);
+ * build, model and precision. note: a number of the caller's, which hl_session_restore gives back. */
+HL_API void hl_session_save(const hl_session *s, uint32_t note, uint8_t *out);
+
+enum { HL_SAVED_HEAD = 48 }; /* bytes at the beginning of a saved context that say what it is */
+
+/* Whether n bytes that begin with head [HL_SAVED_HEAD, or n when that is less] can be a saved context for this
+ * session, before memory is taken for them all. Errors as of hl_session_restore. */
+HL_API hl_status hl_session_can_restore(const hl_session *s, const uint8_t *head, size_t n);
 
 /* Replaces the context by a saved one; there are no logits afterwards. Nothing has changed on failure:
- * HL_EFORMAT (damaged, or not a saved context), HL_EUNSUPPORTED (another build, model or cache type),
- * HL_EFULL (longer than n_ctx),
- * HL_EMEMORY. */
-HL_API hl_status hl_session_restore(hl_session *s, const uint8_t *bytes, size_t n);
+ * HL_EFORMAT (damaged, or not a saved context), HL_EUNSUPPORTED (another build, model, precision or cache
+ * type), HL_EFULL (longer than n_ctx), HL_EMEMORY. */
+HL_API hl_status hl_session_restore(hl_session *s, const uint8_t *bytes, size_t n, uint32_t *note);
 
 /* How multi-head latent attention (MLA) is evaluated: queries are brought to the cached latent rows
  * (absorbed), or the keys and values of each head are made from them (expanded), which costs less from about

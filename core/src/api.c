@@ -346,10 +346,16 @@ hl_session *hl_session_fork(const hl_session *s) {
 
 size_t hl_session_save_bytes(const hl_session *s) { return session_save_bytes(session_of(s), HL_BUILD_ID); }
 
-void hl_session_save(const hl_session *s, uint8_t *out) { session_save(session_of(s), HL_BUILD_ID, out); }
+void hl_session_save(const hl_session *s, uint32_t note, uint8_t *out) {
+    session_save(session_of(s), HL_BUILD_ID, note, out);
+}
 
-hl_status hl_session_restore(hl_session *s, const uint8_t *bytes, size_t n) {
-    return session_restore(session_of(s), HL_BUILD_ID, bytes, n);
+hl_status hl_session_can_restore(const hl_session *s, const uint8_t *head, size_t n) {
+    return session_can_restore(session_of(s), HL_BUILD_ID, head, n);
+}
+
+hl_status hl_session_restore(hl_session *s, const uint8_t *bytes, size_t n, uint32_t *note) {
+    return session_restore(session_of(s), HL_BUILD_ID, bytes, n, note);
 }
 
 hl_status hl_session_rewind(hl_session *s, int n) { return session_rewind(session_of(s), n); }

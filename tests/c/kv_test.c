@@ -211,15 +211,28 @@ TEST(saved_rows_come_back_where_they_were) {
             }
         kv_advance(kv, 1);
     }
+    /* The windowed layer has rows from 192 on, and position 291 sees all of them. */
+    REQUIRE(kv_keeps(kv, 291) == 291 && kv_keeps(kv, 290) == 0);
+    kv_rewind(kv, 291);
     size_t n = kv_save_bytes(kv);
-    EXPECT_EQ(n, 300 * 32 + 100 * 32);
+    EXPECT_EQ(n, 2 * sizeof(int32_t) + 291 * 32 + (291 - 192) * 32);
     uint8_t *bytes = malloc(n);
     kv_save(kv, bytes);
-    EXPECT_EQ(kv_restore(copy, bytes, n - 4, 300), HL_EFORMAT);
+    EXPECT_EQ(kv_restore(copy, bytes, n - 4, 291), HL_EFORMAT);
+    EXPECT_EQ(kv_restore(copy, bytes, 7, 291), HL_EFORMAT);
+    const int32_t bad[] = {-1, 0, 2, 4, INT32_MAX};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        uint8_t *damaged = malloc(n);
+        memcpy(damaged, bytes, n);
+        memcpy(damaged + sizeof(int32_t), &bad[i], sizeof bad[i]);
+        EXPECT_EQ(kv_restore(copy, damaged, n, 291), HL_EFORMAT);
+        free(damaged);
+    }
     EXPECT_EQ(kv_length(copy), 0);
-    REQUIRE(kv_restore(copy, bytes, n, 300) == HL_OK);
+    REQUIRE(kv_restore(copy, bytes, n, 291) == HL_OK);
+    for (int i = 0; i <= 291; i++) EXPECT_EQ(kv_keeps(copy, i), kv_keeps(kv, i));
     for (int l = 0; l < 2; l++)
-        for (int pos = kv_first_live(copy, l); pos < 300; pos++) {
+        for (int pos = l == 1 ? 192 : 0; pos < 291; pos++) {
             EXPECT_EQ(((float *)kv_keys(copy, l, 0, pos))[3], pos * 10 + l);
             EXPECT_EQ(((float *)kv_values(copy, l, 0, pos))[3], pos * 10 + 5 + l);
         }

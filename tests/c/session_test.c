@@ -9,14 +9,18 @@ struct fixture {
     int32_t tokens[N_CTX];
 };
 
-static bool open_fixture(struct fixture *f, hl_kv_type type) {
-    *f = (struct fixture){.model = load_golden("llama_gqa", TEST_THREADS, HL_FAST)};
+static uint32_t note; /* of the last restored context */
+
+static bool open_model(struct fixture *f, const char *name, hl_kv_type type) {
+    *f = (struct fixture){.model = load_golden(name, TEST_THREADS, HL_FAST)};
     if (!f->model) return false;
     hl_model_info(f->model, &f->info);
     for (int i = 0; i < N_CTX; i++) f->tokens[i] = 1 + i * 37 % (f->info.n_vocab - 1);
     f->session = hl_session_new(f->model, N_CTX, type);
     return f->session != NULL;
 }
+
+static bool open_fixture(struct fixture *f, hl_kv_type type) { return open_model(f, "llama_gqa", type); }
 
 static void close_fixture(struct fixture *f) {
     hl_session_free(f->session);
@@ -111,13 +115,14 @@ TEST(a_saved_context_goes_on_where_it_was) {
     REQUIRE(hl_feed(f.session, f.tokens, 100) == HL_OK);
     size_t n = hl_session_save_bytes(f.session);
     uint8_t *bytes = malloc(n);
-    hl_session_save(f.session, bytes);
+    hl_session_save(f.session, 7, bytes);
     REQUIRE(hl_feed(f.session, f.tokens + 100, 20) == HL_OK);
     float *want = copy_logits(&f, f.session);
     hl_session *other = hl_session_new(f.model, N_CTX, HL_KV_F16);
     REQUIRE(other && hl_feed(other, f.tokens + 3, 30) == HL_OK);
-    REQUIRE(hl_session_restore(other, bytes, n) == HL_OK);
+    REQUIRE(hl_session_restore(other, bytes, n, &note) == HL_OK);
     EXPECT_EQ(hl_session_length(other), 100);
+    EXPECT_EQ(note, 7);
     EXPECT(hl_logits(other) == NULL);
     REQUIRE(hl_feed(other, f.tokens + 100, 20) == HL_OK);
     EXPECT_MEM(hl_logits(other), want, (size_t)f.info.n_vocab * sizeof *want);
@@ -127,14 +132,43 @@ TEST(a_saved_context_goes_on_where_it_was) {
     close_fixture(&f);
 }
 
+/* Rows that no window sees any more are not saved: a position that sees them is behind what can be gone back to. */
+TEST(a_restored_context_goes_back_as_far_as_the_saved_one_and_no_further) {
+    const char *const names[] = {"gemma2", "gemma3"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct fixture f;
+        REQUIRE(open_model(&f, names[i], HL_KV_F16));
+        REQUIRE(hl_feed(f.session, f.tokens, 150) == HL_OK);
+        size_t n = hl_session_save_bytes(f.session);
+        uint8_t *bytes = malloc(n);
+        hl_session_save(f.session, 0, bytes);
+        hl_session *other = hl_session_new(f.model, N_CTX, HL_KV_F16);
+        REQUIRE(other && hl_session_restore(other, bytes, n, &note) == HL_OK);
+        int back = 150;
+        for (int k = 0; k <= 150; k++) {
+            EXPECT_EQ(hl_session_keeps(other, k), hl_session_keeps(f.session, k));
+            if (k > 0 && back == 150 && hl_session_keeps(other, k) == k) back = k;
+        }
+        EXPECT(back > 1 && back < 150);
+        REQUIRE(hl_session_rewind(other, back) == HL_OK && hl_session_rewind(f.session, 0) == HL_OK);
+        REQUIRE(hl_feed(other, f.tokens + 180, 3) == HL_OK);
+        REQUIRE(hl_feed(f.session, f.tokens, back) == HL_OK &&
+                hl_feed(f.session, f.tokens + 180, 3) == HL_OK);
+        EXPECT_MEM(hl_logits(other), hl_logits(f.session), (size_t)f.info.n_vocab * sizeof(float));
+        hl_session_free(other);
+        free(bytes);
+        close_fixture(&f);
+    }
+}
+
 TEST(an_empty_saved_context_clears_the_session) {
     struct fixture f;
     REQUIRE(open_fixture(&f, HL_KV_F16));
     size_t n = hl_session_save_bytes(f.session);
     uint8_t *bytes = malloc(n);
-    hl_session_save(f.session, bytes);
+    hl_session_save(f.session, 7, bytes);
     REQUIRE(hl_feed(f.session, f.tokens, 10) == HL_OK);
-    REQUIRE(hl_session_restore(f.session, bytes, n) == HL_OK);
+    REQUIRE(hl_session_restore(f.session, bytes, n, &note) == HL_OK);
     EXPECT_EQ(hl_session_length(f.session), 0);
     EXPECT(hl_logits(f.session) == NULL);
     free(bytes);
@@ -147,26 +181,33 @@ TEST(damaged_or_foreign_saved_contexts_are_refused_and_change_nothing) {
     REQUIRE(hl_feed(f.session, f.tokens, 10) == HL_OK);
     size_t n = hl_session_save_bytes(f.session);
     uint8_t *bytes = malloc(n);
-    hl_session_save(f.session, bytes);
+    hl_session_save(f.session, 7, bytes);
     for (size_t i = 0; i < n; i += i < 100 ? 1 : 97) {
         bytes[i] ^= 1;
-        EXPECT(hl_session_restore(f.session, bytes, n) != HL_OK);
+        EXPECT(hl_session_restore(f.session, bytes, n, &note) != HL_OK);
         bytes[i] ^= 1;
     }
     for (size_t cut = 0; cut < n; cut += cut < 100 ? 1 : 97)
-        EXPECT(hl_session_restore(f.session, bytes, cut) != HL_OK);
+        EXPECT(hl_session_restore(f.session, bytes, cut, &note) != HL_OK);
     EXPECT_EQ(hl_session_length(f.session), 10);
     hl_session *f32 = hl_session_new(f.model, N_CTX, HL_KV_F32),
                *small = hl_session_new(f.model, 9, HL_KV_F16);
     REQUIRE(f32 && small);
-    EXPECT_EQ(hl_session_restore(f32, bytes, n), HL_EUNSUPPORTED);
-    EXPECT_EQ(hl_session_restore(small, bytes, n), HL_EFULL);
+    EXPECT_EQ(hl_session_restore(f32, bytes, n, &note), HL_EUNSUPPORTED);
+    EXPECT_EQ(hl_session_restore(small, bytes, n, &note), HL_EFULL);
     hl_session_free(f32);
     hl_session_free(small);
+    hl_model *high = load_golden("llama_gqa", 1, HL_HIGH);
+    hl_session *exact = high ? hl_session_new(high, N_CTX, HL_KV_F16) : NULL;
+    REQUIRE(exact);
+    EXPECT_EQ(hl_session_can_restore(exact, bytes, n), HL_EUNSUPPORTED);
+    EXPECT_CONTAINS(hl_error(), "precision fast");
+    hl_session_free(exact);
+    hl_model_free(high);
     hl_model *foreign = load_golden("llama_mha", 1, HL_FAST);
     hl_session *s = foreign ? hl_session_new(foreign, N_CTX, HL_KV_F16) : NULL;
     REQUIRE(s);
-    EXPECT_EQ(hl_session_restore(s, bytes, n), HL_EUNSUPPORTED);
+    EXPECT_EQ(hl_session_restore(s, bytes, n, &note), HL_EUNSUPPORTED);
     EXPECT_CONTAINS(hl_error(), "another model");
     hl_session_free(s);
     hl_model_free(foreign);

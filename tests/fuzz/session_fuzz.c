@@ -51,7 +51,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     require(saved_from && hl_feed(saved_from, tokens, N_TOKENS) == HL_OK);
     n_good = hl_session_save_bytes(saved_from);
     good = malloc(n_good);
-    hl_session_save(saved_from, good);
+    hl_session_save(saved_from, 7, good);
     hl_session_free(saved_from);
     begun = hl_session_new(model, N_CTX, HL_KV_F16);
     require(begun && hl_feed(begun, (int32_t[]){5, 6, 7}, 3) == HL_OK);
@@ -78,14 +78,15 @@ static void mend(uint8_t *bytes, size_t n) {
 static void check(const uint8_t *bytes, size_t n) {
     hl_session *s = hl_session_fork(begun);
     require(s != NULL);
-    hl_status status = hl_session_restore(s, bytes, n);
+    uint32_t note = 0;
+    hl_status status = hl_session_restore(s, bytes, n, &note);
     require(status == HL_OK || hl_error()[0] != 0);
     if (status != HL_OK) {
         require(hl_session_length(s) == 3 && hl_session_tokens(s)[1] == 6 && hl_logits(s) != NULL);
     } else {
         require(hl_session_save_bytes(s) == n);
         uint8_t *again = malloc(n);
-        hl_session_save(s, again);
+        hl_session_save(s, note, again);
         require(memcmp(again, bytes, n) == 0);
         free(again);
         if (hl_session_length(s) < N_CTX) require(hl_feed(s, (int32_t[]){9}, 1) == HL_OK);

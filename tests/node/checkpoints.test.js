@@ -67,6 +67,34 @@ test('an edited turn evaluates what is new in it, and the answer is that of a fr
   await session.dispose();
 });
 
+test('a restored context answers an edited turn as a fresh session does', async () => {
+  const session = await model.session();
+  const said = await chat(session, 2);
+  const other = await model.session();
+  await other.restore(await session.save());
+  for (const n of [1, 60, 139]) {
+    const all = [...said[1].prompt, ...said[1].answer];
+    const edited = [...all.slice(0, all.length - n), ...words(5, n)];
+    const { logprobs } = await ask(other, edited);
+    assert.deepEqual(logprobs, await freshly(edited));
+    await other.restore(await session.save());
+  }
+  await other.dispose();
+  await session.dispose();
+});
+
+test('a fork has the checkpoints of its session', async () => {
+  const session = await model.session();
+  const said = await chat(session, 3);
+  const fork = await session.fork();
+  const edited = [...said[1].prompt, ...said[1].answer, ...words(25, 9)];
+  const { logprobs, evaluated } = await ask(fork, edited);
+  assert.ok(evaluated <= 26, `${evaluated}`);
+  assert.deepEqual(logprobs, await freshly(edited));
+  await fork.dispose();
+  await session.dispose();
+});
+
 test('an answer that is asked for again evaluates one token', async () => {
   const session = await model.session();
   const said = await chat(session, 2);

@@ -137,6 +137,9 @@ test('damaged and foreign bytes are refused, and nothing changes', async () => {
   const other = await load(fixture('llama_mha'), { threads: 1, kv: 'f32' });
   const foreign = await other.session();
   await foreign.feed([1, 2, 3]);
+  const high = await load(fixture('llama_gqa'), { threads: 1, kv: 'f32', precision: 'high' });
+  const exact = await high.session();
+  await exact.feed([1, 2, 3]);
   const build = saved.slice();
   build[24] ^= 1;
   for (const [bytes, code, words] of [
@@ -145,7 +148,8 @@ test('damaged and foreign bytes are refused, and nothing changes', async () => {
     [new Uint8Array(10), 'BAD_FORMAT', /too few/],
     [new Uint8Array(1000), 'BAD_FORMAT', /not a saved context/],
     [build, 'UNSUPPORTED', /another build/],
-    [await f16.save(), 'UNSUPPORTED', /cache type/],
+    [await f16.save(), 'UNSUPPORTED', /cache in f16, this session has f32/],
+    [await exact.save(), 'UNSUPPORTED', /precision high.*fast/],
     [await foreign.save(), 'UNSUPPORTED', /another model/],
     ['text', 'BAD_ARGUMENT', /Uint8Array/],
     [undefined, 'BAD_ARGUMENT', /Uint8Array/],
@@ -161,7 +165,16 @@ test('damaged and foreign bytes are refused, and nothing changes', async () => {
   await assert.rejects(small.restore(saved), { code: 'CONTEXT_FULL' });
   assert.equal(bits(before_), await cold(long.slice(0, 70)));
   await other.dispose();
+  await high.dispose();
   for (const s of [session, f16, small]) await s.dispose();
+});
+
+test('bytes that are no saved context take no linear memory', async () => {
+  const session = await model.session();
+  const { wasm } = await model.memory();
+  await assert.rejects(session.restore(new Uint8Array(2e8)), { code: 'BAD_FORMAT' });
+  assert.equal((await model.memory()).wasm, wasm);
+  await session.dispose();
 });
 
 test('a context of the same model loaded again is taken', async () => {

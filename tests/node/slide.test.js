@@ -208,3 +208,21 @@ test('an abort during a slide ends it after a chunk', async () => {
   assert.equal(next.tokens[0], golden('llama_gqa').greedy[0]);
   await session.dispose();
 });
+
+test('a restored context that has slid goes on as the session and its fork do', async () => {
+  const session = await model.session({ context: 64 });
+  const prompt = tokens.slice(0, 20);
+  const { tokens: answer } = await model.generate(prompt, { ...greedy, maxTokens: 90, session });
+  const restored = await model.session({ context: 64 });
+  await restored.restore(await session.save());
+  const next = [...prompt, ...answer, 5, 6, 7];
+  const results = [];
+  for (const s of [await session.fork(), restored, session])
+    results.push(await model.generate(next, { ...greedy, maxTokens: 5, logprobs: 5, session: s }));
+  for (const { tokens: made, logprobs, usage } of results) {
+    assert.deepEqual(made, results[2].tokens);
+    assert.deepEqual(logprobs, results[2].logprobs);
+    assert.deepEqual(usage, results[2].usage);
+  }
+  assert.ok(results[1].usage.cachedTokens > 0 && (results[1].usage.droppedTokens ?? 0) > 0);
+});

@@ -68,6 +68,19 @@ export class Checkpoints {
     while (this.kept.length > MOST || this.stats().bytes > this.most) this.kept.shift()?.inner.free();
   }
 
+  /**
+   * Keeps what others keep: blocks are shared.
+   * @param {Checkpoints} others
+   */
+  take(others) {
+    try {
+      for (const { inner, tokens } of others.kept) this.kept.push({ inner: inner.fork(), tokens });
+    } catch (error) {
+      if (!isShort(error)) throw error;
+      this.clear();
+    }
+  }
+
   /** @param {number} i */
   #use(i) {
     this.kept.push(...this.kept.splice(i, 1));

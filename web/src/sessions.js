@@ -239,12 +239,13 @@ export class WorkerSession {
       withRoom(() => this.inner.fork()),
     );
     fork.dropped = this.dropped;
+    fork.checkpoints.take(this.checkpoints);
     return fork;
   }
 
   /** @returns {Uint8Array} */
   save() {
-    return withRoom(() => this.inner.save());
+    return withRoom(() => this.inner.save(this.dropped));
   }
 
   /**
@@ -252,8 +253,7 @@ export class WorkerSession {
    * @throws {HeadlightError} BAD_FORMAT, UNSUPPORTED, CONTEXT_FULL, NO_MEMORY; nothing has changed then
    */
   restore(saved) {
-    withRoom(() => this.inner.restore(saved));
-    this.dropped = 0;
+    this.dropped = withRoom(() => this.inner.restore(saved));
   }
 
   /** @returns {import('./types.js').CacheStats} by the allocator's count */

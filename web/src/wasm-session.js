@@ -11,6 +11,8 @@ const TAPS = (
 ).split(' ');
 /** How latent attention is evaluated, in the order of hl_mla. */
 export const MLA_WAYS = ['auto', 'absorbed', 'expanded'];
+/** HL_SAVED_HEAD: bytes that say what a saved context is. */
+const SAVED_HEAD = 48;
 const CACHE_FIELDS = /** @type {const} */ (['positions', 'blocks', 'used', 'reserved', 'shared']);
 
 /** @typedef {Record<typeof CACHE_FIELDS[number], number>} CoreCache */
@@ -77,23 +79,34 @@ export class CoreSession {
     return new CoreSession(core, core.checkPointer(core.module._hl_session_fork(this.pointer)));
   }
 
-  /** @returns {Uint8Array} the context, for restore() */
-  save() {
+  /**
+   * @param {number} note a number that restore() gives back
+   * @returns {Uint8Array} the context, for restore()
+   */
+  save(note) {
     const { core } = this;
     const n = core.module._hl_session_save_bytes(this.pointer) >>> 0;
     const out = core.alloc(n);
     try {
-      core.module._hl_session_save(this.pointer, out);
+      core.module._hl_session_save(this.pointer, note, out);
       return core.bytes.slice(out, out + n);
     } finally {
       core.free(out);
     }
   }
 
-  /** @param {Uint8Array} saved what save() gave; nothing changes where it is refused */
+  /**
+   * @param {Uint8Array} saved what save() gave; nothing changes, and no memory is taken for it, where it is refused
+   * @returns {number} the note
+   */
   restore(saved) {
     const { core } = this;
-    core.with(saved, (p) => core.check(core.module._hl_session_restore(this.pointer, p, saved.length)));
+    const { module } = core;
+    core.with(saved.subarray(0, SAVED_HEAD), (p) =>
+      core.check(module._hl_session_can_restore(this.pointer, p, saved.length)),
+    );
+    core.with(saved, (p) => core.check(module._hl_session_restore(this.pointer, p, saved.length, core.out)));
+    return core.view.getUint32(core.out, true);
   }
 
   /** @param {string} way one of MLA_WAYS, for what is fed from now on */

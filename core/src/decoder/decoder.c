@@ -154,6 +154,8 @@ hl_status decoder_new(struct decoder **out, const struct model *m, hl_precision 
     return HL_OK;
 }
 
+hl_precision decoder_precision(const struct decoder *d) { return d->precision; }
+
 void decoder_free(struct decoder *d) {
     if (!d) return;
     struct mem *mem = d->m->mem;

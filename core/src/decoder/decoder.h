@@ -11,6 +11,7 @@ struct decoder;
 /* Scratch for one chunk of HL_CHUNK positions of model m (which outlives it). All sessions of a model
  * share it. HL_EMEMORY. */
 hl_status decoder_new(struct decoder **out, const struct model *m, hl_precision precision);
+hl_precision decoder_precision(const struct decoder *d);
 void decoder_free(struct decoder *d);
 
 /* Bytes that decoder_new will take for m, so that the plan of a load can include them. */

@@ -64,11 +64,15 @@ static void blocks_trim(struct kv *kv, int n) {
     if (kv->n_blocks > n) kv->n_blocks = n;
 }
 
+/* Drops a layer's blocks before number first. */
+static void blocks_drop_before(struct kv *kv, struct kv_layer *layer, int first) {
+    for (; layer->first < first; layer->first++) block_drop(kv, layer, layer->first);
+}
+
 /* Drops the blocks that a layer's window has left behind. */
 static void blocks_release(struct kv *kv, struct kv_layer *layer) {
-    if (layer->shape.window == 0) return;
     int live = kv->length - layer->shape.window; /* the first row that is kept */
-    for (; (layer->first + 1) * KV_BLOCK <= live; layer->first++) block_drop(kv, layer, layer->first);
+    if (layer->shape.window > 0) blocks_drop_before(kv, layer, live / KV_BLOCK);
 }
 
 /* ---- a cache */
@@ -256,17 +260,17 @@ void kv_stats(const struct kv *kv, int l, struct hl_cache *out) {
 /* ---- saving */
 
 size_t kv_save_bytes(const struct kv *kv) {
-    size_t n = 0;
+    size_t n = (size_t)kv->n_layer * sizeof(int32_t);
     for (int l = 0; l < kv->n_layer; l++)
-        n += (size_t)(kv->length - kv_first_live(kv, l)) * row_bytes(&kv->layers[l]);
+        n += (size_t)(kv->length - kv->layers[l].first * KV_BLOCK) * row_bytes(&kv->layers[l]);
     return n;
 }
 
-/* Copies the live rows of one head, of `bytes` each, between `file` and the blocks; returns what follows in
+/* Copies the rows of one head, of `bytes` each, between `file` and the blocks; returns what follows in
  * the file. */
 static uint8_t *copy_rows(const struct kv *kv, int l, int h, void *(*place)(const struct kv *, int, int, int),
                           size_t bytes, uint8_t *file, bool to_file) {
-    for (int pos = kv_first_live(kv, l); pos < kv->length;) {
+    for (int pos = kv->layers[l].first * KV_BLOCK; pos < kv->length;) {
         int n = min_int(KV_BLOCK - pos % KV_BLOCK, kv->length - pos);
         void *rows = place(kv, l, h, pos);
         if (to_file) memcpy(file, rows, (size_t)n * bytes);
@@ -287,17 +291,44 @@ static void copy_all(const struct kv *kv, uint8_t *file, bool to_file) {
     }
 }
 
-void kv_save(const struct kv *kv, uint8_t *out) { copy_all(kv, out, true); }
+void kv_save(const struct kv *kv, uint8_t *out) {
+    for (int l = 0; l < kv->n_layer; l++) {
+        int32_t first = kv->layers[l].first;
+        memcpy(out + (size_t)l * sizeof first, &first, sizeof first);
+    }
+    copy_all(kv, out + (size_t)kv->n_layer * sizeof(int32_t), true);
+}
+
+/* Each layer gives back the blocks that it had not when it was saved, but none that the next position sees. */
+static hl_status drop_unsaved(struct kv *kv, const uint8_t *bytes) {
+    for (int l = 0; l < kv->n_layer; l++) {
+        struct kv_layer *layer = &kv->layers[l];
+        int32_t first;
+        memcpy(&first, bytes + (size_t)l * sizeof first, sizeof first);
+        int seen = kv->length - layer->shape.window + 1;
+        CHECK(first == layer->first ||
+                  (layer->shape.window > 0 && first > layer->first && first <= seen / KV_BLOCK),
+              HL_EFORMAT, "cache: layer %d begins at block %d of %d positions", l, (int)first, kv->length);
+        blocks_drop_before(kv, layer, first);
+    }
+    return HL_OK;
+}
+
+static hl_status fill(struct kv *kv, const uint8_t *bytes, size_t n) {
+    size_t table = (size_t)kv->n_layer * sizeof(int32_t);
+    CHECK(n >= table, HL_EFORMAT, "cache: %zu bytes are too few for %d layers", n, kv->n_layer);
+    TRY(drop_unsaved(kv, bytes));
+    CHECK(n == kv_save_bytes(kv), HL_EFORMAT, "cache: %zu bytes of rows, %d positions have %zu", n,
+          kv->length, kv_save_bytes(kv));
+    copy_all(kv, (uint8_t *)bytes + table, false);
+    return HL_OK;
+}
 
 hl_status kv_restore(struct kv *kv, const uint8_t *bytes, size_t n, int length) {
     assert(kv->length == 0);
     TRY(kv_reserve(kv, length));
     kv_advance(kv, length);
-    if (n == kv_save_bytes(kv)) {
-        copy_all(kv, (uint8_t *)bytes, false);
-        return HL_OK;
-    }
-    size_t wanted = kv_save_bytes(kv);
-    kv_rewind(kv, 0);
-    return status_set(HL_EFORMAT, "cache: %zu bytes of rows, %d positions have %zu", n, length, wanted);
+    hl_status status = fill(kv, bytes, n);
+    if (status != HL_OK) kv_rewind(kv, 0);
+    return status;
 }

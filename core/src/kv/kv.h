@@ -62,8 +62,8 @@ void kv_stats(const struct kv *kv, int l, struct hl_cache *out);
 /* The first position whose rows layer l has to keep at the present length: 0, or where its window starts. */
 int kv_first_live(const struct kv *kv, int l);
 
-/* Bytes of all live rows, and the rows themselves: layer by layer, head by head, keys before values, in order
- * of position. */
+/* For each layer the number of its first block, then all rows that are held: layer by layer, head by head, keys
+ * before values, in order of position. */
 size_t kv_save_bytes(const struct kv *kv);
 void kv_save(const struct kv *kv, uint8_t *out);
 /* Fills an empty cache with `length` positions from kv_save's bytes. HL_EFORMAT when n does not fit them,

@@ -23,7 +23,9 @@ struct taps *session_taps(struct session *s);
 
 /* build_id goes into what is saved. */
 size_t session_save_bytes(const struct session *s, const char *build_id);
-void session_save(const struct session *s, const char *build_id, uint8_t *out);
-hl_status session_restore(struct session *s, const char *build_id, const uint8_t *bytes, size_t n);
+void session_save(const struct session *s, const char *build_id, uint32_t note, uint8_t *out);
+hl_status session_can_restore(const struct session *s, const char *build_id, const uint8_t *head, size_t n);
+hl_status session_restore(struct session *s, const char *build_id, const uint8_t *bytes, size_t n,
+                          uint32_t *note);
 
 #endif
