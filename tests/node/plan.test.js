@@ -59,7 +59,9 @@ test('a shape that lacks something, or has what does not exist, is refused by na
     [{ ...shape, keyDim: 1.5 }, /keyDim is 1.5/],
     [{ ...shape, kvHeads: '8' }, /kvHeads is "8"/],
     [{ ...shape, heads: 8 }, /unknown option "heads"/],
-    [{ ...shape, window: 8, windowed: [true] }, /windowed has 1 entries/],
+    [{ ...shape, window: 8, windowed: [true] }, /windowed must be a list .* each of/],
+    [{ ...shape, window: 8, windowed: { length: shape.layers } }, /windowed must be a list/],
+    [{ ...shape, layers: 2 ** 31 - 1 }, /layers .* 4096/],
   ]) {
     assert.throws(() => kvPlan(wrong, 1), { code: 'BAD_ARGUMENT', message: what });
   }

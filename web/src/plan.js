@@ -4,6 +4,9 @@ import { checkOptions, HeadlightError } from './errors.js';
 /** Positions that the cache takes at a time, for each layer. */
 export const BLOCK_POSITIONS = 64;
 
+/** More than any model has. */
+const MAX_LAYERS = 4096;
+
 const SIZES = /** @type {const} */ (['layers', 'kvHeads', 'keyDim', 'valueDim', 'rank', 'ropeDim', 'window']);
 
 /**
@@ -45,16 +48,22 @@ function positionBytes(shape, type) {
  * @throws {HeadlightError} BAD_ARGUMENT
  */
 function checkShape(shape) {
-  checkOptions(shape ?? null, [...SIZES, 'windowed'], 'kvPlan');
+  checkOptions(shape ?? null, [...SIZES, 'windowed'], 'kvPlan: shape');
   for (const name of SIZES) {
     const needed = name === 'layers' || (!shape.rank && (name === 'kvHeads' || name === 'keyDim'));
-    if (needed || shape[name] !== undefined) checkInteger(shape[name], `kvPlan: ${name}`, 0, INT32_MAX);
+    const most = name === 'layers' ? MAX_LAYERS : INT32_MAX;
+    if (needed || shape[name] !== undefined) checkInteger(shape[name], `kvPlan: ${name}`, 0, most);
   }
   const { windowed, layers } = shape;
-  if (windowed && windowed.length !== layers) {
+  if (windowed === undefined) return;
+  if (
+    !Array.isArray(windowed) ||
+    windowed.some((w) => typeof w !== 'boolean') ||
+    windowed.length !== layers
+  ) {
     throw new HeadlightError(
       'BAD_ARGUMENT',
-      `kvPlan: windowed has ${windowed.length} entries, must have one for each of ${layers} layers`,
+      `kvPlan: windowed must be a list of true or false, one for each of ${layers} layers`,
     );
   }
 }

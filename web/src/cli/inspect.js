@@ -37,7 +37,7 @@ function facts(core, positions) {
   const cache = info.nLayer > 0 ? cacheFacts(info, positions ?? (info.nCtxTrain || POSITIONS)) : null;
   return {
     architecture: core.architecture(),
-    kind: core.kind(),
+    kind: info.nLayer > 0 ? core.kind() : null,
     hyperparameters: {
       n_layer: info.nLayer,
       n_head: info.nHead,
@@ -74,14 +74,15 @@ const mb = (n) => `${(n / 1e6).toFixed(1)} MB`;
  * @returns {string}
  */
 function asText(all) {
+  const isModel = all.kind !== null;
   const lines = [
-    `architecture  ${all.architecture}, ${all.kind}`,
+    `architecture  ${all.architecture || 'none'}${isModel ? `, ${all.kind}` : ': tokens only, no model that runs'}`,
     `parameters    ${(all.parameters / 1e6).toFixed(1)} M`,
     `file          ${mb(all.file_bytes)}${all.files > 1 ? ` in ${all.files} parts` : ''}`,
     `packed        ${mb(all.packed_bytes)} in memory`,
     '',
     ...(all.cache ? [...cacheLines(all.cache), ''] : []),
-    ...Object.entries(all.hyperparameters).map(([k, v]) => `${k.padEnd(14)} ${v}`),
+    ...(isModel ? Object.entries(all.hyperparameters).map(([k, v]) => `${k.padEnd(14)} ${v}`) : []),
     '',
     ...Object.entries(all.metadata).map(([k, v]) => `${k} = ${cut(JSON.stringify(v))}`),
     '',
