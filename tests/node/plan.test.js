@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { planMemory } from '../../web/src/loader.js';
 import { kvPlan } from '../../web/src/plan.js';
 
 /** Bytes a token in f16, all layers, of public models: their shapes from their configurations. */
@@ -66,4 +67,23 @@ test('a shape that lacks something, or has what does not exist, is refused by na
     assert.throws(() => kvPlan(wrong, 1), { code: 'BAD_ARGUMENT', message: what });
   }
   assert.equal(kvPlan({ layers: 2, rank: 32, ropeDim: 16 }, 1).bytes, 2 * 48 * 2);
+});
+
+test('room for a tensor that is being packed is taken once, also where the first piece has begun the weights', () => {
+  const info = { nLayer: 1, nHeadKv: 1, dHeadK: 32, dHeadV: 32, kvLoraRank: 0, slidingWindow: 0 };
+  for (const [weights, wanted] of [
+    [0, 1000e6 + 300e6],
+    [1000e6, 0],
+  ]) {
+    /** @type {number[]} */
+    const asked = [];
+    const core = {
+      info: () => ({ ...info, packedBytes: 1000e6, stagingBytes: 300e6 }),
+      memoryUse: () => ({ weights }),
+      reserve: (/** @type {number} */ bytes) => asked.push(bytes) > 0,
+    };
+    planMemory(/** @type {any} */ (core), 64, 'f16');
+    assert.equal(asked.length, 1);
+    assert.ok(asked[0] >= wanted && asked[0] < wanted + 5e6, `${asked[0]}`);
+  }
 });

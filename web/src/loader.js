@@ -50,10 +50,12 @@ export function planMemory(core, context, kv, more = 0) {
   const cacheOf = (/** @type {number} */ positions) => kvPlan(shapeOf(info), positions, kv).bytes;
   const cache = cacheOf(context);
   const weights = Math.max(0, packed - use.weights);
-  // What a tensor takes while it is packed is free again before the cache grows.
-  const rest = (/** @type {number} */ bytes) => Math.max(info.stagingBytes, bytes) + MARGIN;
+  // What a tensor takes while it is packed is free again before the cache grows. A first piece that goes past the header
+  // has taken it already, with the weights.
+  const held = use.weights > 0 ? info.stagingBytes : 0;
+  const rest = (/** @type {number} */ bytes) => Math.max(info.stagingBytes, bytes) - held + MARGIN;
   if (core.reserve(weights + rest(cache))) return;
-  const need = packed + rest(cache);
+  const need = packed + held + rest(cache);
   let fits = context;
   do fits = Math.floor(fits / 2);
   while (fits >= 256 && !core.reserve(weights + rest(cacheOf(fits))));
