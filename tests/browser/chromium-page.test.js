@@ -210,7 +210,10 @@ test('an edit of a past message answers again from there, and reuses what stays'
   await page.ask('second');
   await tab.page.getByTestId('message-user').nth(1).hover();
   await tab.page.getByTestId('edit').nth(1).click();
-  assert.equal(await tab.page.getByTestId('prompt').inputValue(), 'second');
+  await until(tab, 'the old text', () => {
+    const prompt = /** @type {HTMLTextAreaElement} */ (document.querySelector('[data-testid="prompt"]'));
+    return prompt.value === 'second';
+  });
   await page.fill('prompt', 'third');
   await page.click('send');
   await until(tab, 'the new text', () =>
