@@ -136,19 +136,16 @@ def random_tensors(rng, n_vocab):
     return t
 
 
-def write_model(path, vocabulary, tensors):
-    writer = gguf.GGUFWriter(path, "plm")
+def write_model(path, arch, integers, floats, vocabulary, tensors):
+    """A GGUF file in float32, with the tokenizer of `vocabulary`. integers, floats: keys without the architecture's name."""
+    writer = gguf.GGUFWriter(path, arch)
     writer.add_type("model")
-    writer.add_name("plm")
+    writer.add_name(arch)
     writer.add_file_type(0)
-    numbers = {"block_count": N_LAYER, "context_length": N_CTX, "embedding_length": N_EMBD, "feed_forward_length": N_FF,
-               "attention.head_count": N_HEAD, "attention.head_count_kv": N_HEAD, "attention.kv_lora_rank": LATENT,
-               "attention.key_length": D_NOPE + D_ROPE, "attention.value_length": D_VALUE,
-               "rope.dimension_count": D_ROPE}
-    for key, value in numbers.items():
-        writer.add_uint32("plm." + key, value)
-    writer.add_float32("plm.rope.freq_base", BASE)
-    writer.add_float32("plm.attention.layer_norm_rms_epsilon", EPS)
+    for key, value in integers.items():
+        writer.add_uint32(f"{arch}.{key}", value)
+    for key, value in floats.items():
+        writer.add_float32(f"{arch}.{key}", value)
     for field in vocabulary.fields.values():
         if field.name.startswith("tokenizer."):
             inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
@@ -159,6 +156,12 @@ def write_model(path, vocabulary, tensors):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+INTEGERS = {"block_count": N_LAYER, "context_length": N_CTX, "embedding_length": N_EMBD, "feed_forward_length": N_FF,
+            "attention.head_count": N_HEAD, "attention.head_count_kv": N_HEAD, "attention.kv_lora_rank": LATENT,
+            "attention.key_length": D_NOPE + D_ROPE, "attention.value_length": D_VALUE, "rope.dimension_count": D_ROPE}
+FLOATS = {"rope.freq_base": BASE, "attention.layer_norm_rms_epsilon": EPS}
 
 
 def rounded(x, digits):
@@ -193,7 +196,7 @@ def main(directory):
     rng = np.random.default_rng(19790)
     n_vocab = len(keys["tokenizer.ggml.tokens"])
     tensors = random_tensors(rng, n_vocab)
-    write_model(os.path.join(directory, "plm.gguf"), vocabulary, tensors)
+    write_model(os.path.join(directory, "plm.gguf"), "plm", INTEGERS, FLOATS, vocabulary, tensors)
     shape = (N_HEAD, D_NOPE, D_ROPE, D_VALUE, LATENT, BASE, float(np.float32(EPS)))
     values = golden(shape, {k: v.astype(np.float64) for k, v in tensors.items()}, rng, n_vocab)
     print(f"plm: smallest greedy margin {min(values['greedy_margin'])}, logits' deviation {np.std(values['logits_last']):.2f}")

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 
-import gguf
 import numpy as np
 
 plm = importlib.import_module("make-plm-fixture")
@@ -138,29 +137,11 @@ def random_tensors(rng, n_vocab):
     return t
 
 
-def write_model(path, vocabulary, tensors):
-    writer = gguf.GGUFWriter(path, "qwen2moe")
-    writer.add_type("model")
-    writer.add_name("qwen2moe")
-    writer.add_file_type(0)
-    numbers = {"block_count": N_LAYER, "context_length": N_CTX, "embedding_length": N_EMBD,
-               "feed_forward_length": N_FF_SHARED, "attention.head_count": N_HEAD, "attention.head_count_kv": N_HEAD_KV,
-               "expert_count": N_EXPERT, "expert_used_count": N_USED, "expert_feed_forward_length": N_FF_EXP,
-               "expert_shared_feed_forward_length": N_FF_SHARED}
-    for key, value in numbers.items():
-        writer.add_uint32("qwen2moe." + key, value)
-    writer.add_float32("qwen2moe.rope.freq_base", BASE)
-    writer.add_float32("qwen2moe.attention.layer_norm_rms_epsilon", EPS)
-    for field in vocabulary.fields.values():
-        if field.name.startswith("tokenizer."):
-            inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
-            writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=inner)
-    for name, data in tensors.items():
-        writer.add_tensor(name, data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+INTEGERS = {"block_count": N_LAYER, "context_length": N_CTX, "embedding_length": N_EMBD,
+            "feed_forward_length": N_FF_SHARED, "attention.head_count": N_HEAD, "attention.head_count_kv": N_HEAD_KV,
+            "expert_count": N_EXPERT, "expert_used_count": N_USED, "expert_feed_forward_length": N_FF_EXP,
+            "expert_shared_feed_forward_length": N_FF_SHARED}
+FLOATS = {"rope.freq_base": BASE, "attention.layer_norm_rms_epsilon": EPS}
 
 
 def golden(shape, tensors, rng, n_vocab):
@@ -195,7 +176,7 @@ def main(directory):
     rng = np.random.default_rng(20240)
     n_vocab = len(keys["tokenizer.ggml.tokens"])
     tensors = random_tensors(rng, n_vocab)
-    write_model(os.path.join(directory, "qwen2moe.gguf"), vocabulary, tensors)
+    plm.write_model(os.path.join(directory, "qwen2moe.gguf"), "qwen2moe", INTEGERS, FLOATS, vocabulary, tensors)
     shape = {"layers": N_LAYER, "heads": N_HEAD, "kv_heads": N_HEAD_KV, "d_head": D_HEAD, "neox": True, "base": BASE,
              "eps": float(np.float32(EPS)), "used": N_USED, "renormalise": False}
     values = golden(shape, {k: v.astype(np.float64) for k, v in tensors.items()}, rng, n_vocab)
