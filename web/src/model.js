@@ -256,7 +256,7 @@ export class Session {
   }
 
   /**
-   * The context as bytes, for restore() of the same build and model: tokens and cache rows, with a checksum.
+   * The context as bytes, for restore() of the same build, model and precision: tokens and cache rows, with a checksum.
    * @returns {Promise<Uint8Array>}
    * @throws {HeadlightError} NO_MEMORY: linear memory has no room for a copy
    */
@@ -269,8 +269,8 @@ export class Session {
    * Replaces the context by a saved one. Nothing changes when it is refused.
    * @param {Uint8Array} bytes
    * @returns {Promise<void>}
-   * @throws {HeadlightError} BAD_FORMAT (damaged, or not a saved context), UNSUPPORTED (another build, model or cache
-   *   type), CONTEXT_FULL, NO_MEMORY, BAD_ARGUMENT
+   * @throws {HeadlightError} BAD_FORMAT (damaged, or not a saved context), UNSUPPORTED (another build, model,
+   *   precision or cache type), CONTEXT_FULL, NO_MEMORY, BAD_ARGUMENT
    */
   async restore(bytes) {
     this.#check();
