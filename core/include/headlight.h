@@ -182,6 +182,8 @@ HL_API const char *hl_tensor_type(const hl_model *m, int i);
 HL_API int hl_tensor_dims(const hl_model *m, int i, int32_t dims[4]);
 /* Bytes in the file. */
 HL_API double hl_tensor_bytes(const hl_model *m, int i);
+/* Where they begin, counted from the start of their file; *part: which file of a split model, from 0. */
+HL_API double hl_tensor_start(const hl_model *m, int i, int32_t *part);
 
 /* ---- tokenizer */
 

@@ -271,6 +271,14 @@ double hl_tensor_bytes(const hl_model *m, int i) {
     return t ? (double)t->n_bytes : 0;
 }
 
+double hl_tensor_start(const hl_model *m, int i, int32_t *part) {
+    int j = 0;
+    *part = 0;
+    if (!tensor_at(m, i)) return 0;
+    *part = model_tensor_part(m->model, i, &j);
+    return (double)gguf_tensor_start(m->model->shards[*part].gguf, j);
+}
+
 /* ---- tokenizer */
 
 static hl_status need_tokenizer(const hl_model *m) {

@@ -64,6 +64,13 @@ static void expect_same(const char *name, int n, const int *cuts, size_t piece) 
     double total = 0;
     for (int i = 0; i < n; i++) total += (double)parts.size[i];
     EXPECT(info.file_bytes == total);
+    for (int i = 0; i < hl_tensor_count(m); i++) {
+        int32_t part, next;
+        double end = hl_tensor_start(m, i, &part) + hl_tensor_bytes(m, i);
+        hl_tensor_start(m, i + 1, &next);
+        bool is_last = i + 1 == hl_tensor_count(m) || next != part;
+        EXPECT(is_last ? end == (double)parts.size[part] : end < (double)parts.size[part]);
+    }
     hl_model_memory(whole, &whole_use);
     hl_model_memory(m, &use);
     EXPECT_EQ(use.weights, whole_use.weights);

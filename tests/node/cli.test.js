@@ -259,6 +259,25 @@ test('inspect reads a header, and --check says why a file cannot be run', async 
   oneLine(bad.stderr, /norm/);
 });
 
+test('inspect --check refuses a file that ends inside its weights, and says where', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'headlight-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const whole = readFileSync(model);
+  const { tensors } = (await cli(['inspect', model, '--json'])).lines[0];
+  // The last tensor is gone, and the one before it ends early.
+  const [before, last] = tensors.slice(-2);
+  const size = whole.length - last.bytes - 100;
+  writeFileSync(join(folder, 'cut.gguf'), whole.subarray(0, size));
+  const { code, stderr } = await cli(['inspect', join(folder, 'cut.gguf'), '--check']);
+  assert.equal(code, 1);
+  oneLine(stderr, /cut\.gguf: the file is cut short/);
+  const start = size - before.bytes + 100;
+  const facts = `it has ${size} bytes, and tensor '${before.name}' takes ${before.bytes} from byte ${start} on`;
+  assert.ok(stderr.includes(facts), stderr);
+  assert.match(stderr, new RegExp(`of which ${before.bytes - 100} are there: download it again\n$`));
+  assert.equal((await cli(['inspect', join(folder, 'cut.gguf')])).code, 0);
+});
+
 /** @param {string} name @param {string[]} args @returns {Promise<any>} what inspect says of the cache */
 async function cacheOf(name, ...args) {
   const { lines, stderr } = await cli(['inspect', fixture(name), '--json', ...args]);

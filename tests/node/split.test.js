@@ -196,3 +196,21 @@ test('the command line evaluates and inspects a split model by its first part', 
   assert.deepEqual([split.packed_bytes, split.parameters], [one.packed_bytes, one.parameters]);
   assert.deepEqual([split.files, one.files, split.file_bytes], [3, 1, total]);
 });
+
+test('inspect --check tells of a part that is cut short in its weights', async (t) => {
+  const cut = mkdtempSync(join(tmpdir(), 'headlight-cut-'));
+  t.after(() => rmSync(cut, { recursive: true }));
+  parts.forEach((p, i) => writeFileSync(join(cut, fileName(i)), i === 1 ? p.subarray(0, p.length - 10) : p));
+  assert.equal((await cli(['inspect', path(0), '--check'])).code, 0);
+  const { code, stdout, stderr } = await cli(['inspect', join(cut, fileName(0)), '--check']);
+  assert.deepEqual([code, stdout], [1, '']);
+  const { tensors } = (await cli(['inspect', path(0), '--json'])).lines[0];
+  const { name: tensor, bytes } = tensors[11];
+  const where = `${fileName(1)} (part 2 of 3): the file is cut short: it has ${parts[1].length - 10} bytes`;
+  assert.ok(stderr.includes(where), stderr);
+  assert.ok(
+    stderr.includes(`tensor '${tensor}' takes ${bytes} from byte ${parts[1].length - bytes} on`),
+    stderr,
+  );
+  assert.ok(stderr.endsWith(`of which ${bytes - 10} are there: download it again\n`), stderr);
+});

@@ -216,3 +216,26 @@ export async function loadHeaders(core, sources) {
     if (core.parts() <= i) core.finish();
   }
 }
+
+/**
+ * Whether the files are as long as their headers say. A file of unknown size is not looked at.
+ * @param {import('./wasm.js').Core} core with the headers of all files
+ * @param {import('./source.js').ByteSource[]} sources
+ * @throws {HeadlightError} TRUNCATED, with the first tensor that is not whole
+ */
+export function checkSizes(core, sources) {
+  const cut = core
+    .tensors()
+    .map(({ name, bytes }, i) => ({ name, bytes, ...core.tensorPlace(i) }))
+    .filter(({ part, start, bytes }) => start + bytes > (sources[part].size ?? Infinity))
+    .sort((a, b) => a.part - b.part || a.start - b.start);
+  if (cut.length === 0) return;
+  const [{ name, bytes, part, start }] = cut;
+  const { name: file, size = 0 } = sources[part];
+  const of = sources.length > 1 ? ` (part ${part + 1} of ${sources.length})` : '';
+  throw new HeadlightError(
+    'TRUNCATED',
+    `${file}${of}: the file is cut short: it has ${size} bytes, and tensor '${name}' takes ${bytes} from byte ${start} on, ` +
+      `of which ${Math.max(0, size - start)} are there: download it again`,
+  );
+}

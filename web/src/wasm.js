@@ -334,7 +334,7 @@ export class Core {
     return i < 0 ? undefined : this.metaValue(i);
   }
 
-  /** @returns {{ name: string, type: string, dims: number[], bytes: number }[]} */
+  /** @returns {{ name: string, type: string, dims: number[], bytes: number }[]} bytes: in the file */
   tensors() {
     const n = this.module._hl_tensor_count(this.model);
     return Array.from({ length: n }, (_, i) => {
@@ -345,6 +345,15 @@ export class Core {
       const type = this.cstring(this.module._hl_tensor_type(this.model, i));
       return { name, type, dims, bytes: this.module._hl_tensor_bytes(this.model, i) };
     });
+  }
+
+  /**
+   * @param {number} i index of tensors()
+   * @returns {{ part: number, start: number }} the file that it is in, from 0, and its first byte there
+   */
+  tensorPlace(i) {
+    const start = this.module._hl_tensor_start(this.model, i, this.out);
+    return { part: this.view.getInt32(this.out, true), start };
   }
 
   // ---- tokenizer

@@ -61,6 +61,7 @@ struct str gguf_string(const struct gguf *g, int i, int j);     /* {NULL, 0} for
 
 int gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, int i);
+uint64_t gguf_tensor_start(const struct gguf *g, int i);      /* from the start of the file */
 int gguf_find_tensor(const struct gguf *g, const char *name); /* -1: absent */
 int gguf_find_tensor_str(const struct gguf *g, struct str name);
 uint64_t gguf_header_hash(const struct gguf *g); /* of all metadata and tensor descriptions */

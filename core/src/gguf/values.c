@@ -94,6 +94,8 @@ const struct gguf_tensor *gguf_tensor(const struct gguf *g, int i) {
 
 uint64_t gguf_header_hash(const struct gguf *g) { return hash_bytes(HASH_START, g->head, g->head_n); }
 
+uint64_t gguf_tensor_start(const struct gguf *g, int i) { return g->data_start + g->infos[i].tensor.offset; }
+
 uint64_t gguf_file_bytes(const struct gguf *g) { return g->file_bytes; }
 
 /* ---- by key ---- */

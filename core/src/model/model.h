@@ -200,6 +200,8 @@ bool model_ready(const struct model *m);    /* all weights are in place */
 /* Tensors of all files so far; i in [0, model_n_tensors). */
 int model_n_tensors(const struct model *m);
 const struct gguf_tensor *model_tensor(const struct model *m, int i);
+/* The file that tensor i is in, from 0, and its number *j there. */
+int model_tensor_part(const struct model *m, int i, int *j);
 double model_file_bytes(const struct model *m); /* of the files so far */
 
 #endif

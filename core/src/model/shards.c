@@ -113,10 +113,16 @@ int model_n_tensors(const struct model *m) {
     return n;
 }
 
-const struct gguf_tensor *model_tensor(const struct model *m, int i) {
+int model_tensor_part(const struct model *m, int i, int *j) {
     int s = 0;
     for (int n; i >= (n = gguf_n_tensors(m->shards[s].gguf)); s++) i -= n;
-    return gguf_tensor(m->shards[s].gguf, i);
+    *j = i;
+    return s;
+}
+
+const struct gguf_tensor *model_tensor(const struct model *m, int i) {
+    int j, s = model_tensor_part(m, i, &j);
+    return gguf_tensor(m->shards[s].gguf, j);
 }
 
 double model_file_bytes(const struct model *m) {

@@ -1,6 +1,6 @@
 import { chooseVariant } from '../features.js';
 import { openCore } from '../instance.js';
-import { loadHeaders, loadInto } from '../loader.js';
+import { checkSizes, loadHeaders, loadInto } from '../loader.js';
 import { describeSources, openSources } from '../split.js';
 import { findModel } from './models.js';
 
@@ -22,13 +22,19 @@ async function specsOf(model) {
 /**
  * Headers only: metadata and tokenizer, which are in the first file; or the tensors of all.
  * @param {string} model
- * @param {{ all?: boolean, pretokenizer?: string }} [options] all: of each part of a split model
+ * @param {{ all?: boolean, check?: boolean, pretokenizer?: string }} [options] all: of each part of a split model; check,
+ *   with all: refuses what cannot be run
  * @returns {Promise<import('../wasm.js').Core>}
  */
-export async function openHeader(model, { all = false, pretokenizer } = {}) {
+export async function openHeader(model, { all = false, check = false, pretokenizer } = {}) {
   const specs = await specsOf(model);
   const core = await openCore({ variant: 'single', pretokenizer });
-  await loadHeaders(core, await openSources(all ? specs : specs.slice(0, 1), noPump));
+  const sources = await openSources(all ? specs : specs.slice(0, 1), noPump);
+  await loadHeaders(core, sources);
+  if (check) {
+    core.checkModel();
+    checkSizes(core, sources);
+  }
   return core;
 }
 

@@ -29,8 +29,8 @@ headlight template --template FILE --json
     Out: "probs", the distribution that is drawn from, and "tokens", the draws. Steps that are not named are off.`,
   inspect: `headlight inspect MODEL [--json] [--check] [--ctx N]
     Metadata, hyperparameters, tensors, packed size; what the cache takes a token, and in all at the model's context or
-    at N positions, in each type, beside what other kinds of attention would take (docs/kv-cache.md). --check: exit code 1 and the reason where the
-    file cannot be run, as far as the header tells.`,
+    at N positions, in each type, beside what other kinds of attention would take (docs/kv-cache.md). --check: exit code 1
+    and the reason where the file cannot be run, or is cut short, as far as the header and the file's size tell.`,
 };
 
 /**

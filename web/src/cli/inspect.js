@@ -110,9 +110,8 @@ export async function inspectCommand(argv) {
     pretokenizer: 'text',
   });
   if (options.ctx === 0) throw new UsageError('--ctx is at least 1');
-  const { pretokenizer } = options;
-  const core = await openHeader(oneModel(rest, 'inspect'), { all: true, pretokenizer });
-  if (options.check) core.checkModel();
+  const { check, pretokenizer } = options;
+  const core = await openHeader(oneModel(rest, 'inspect'), { all: true, check, pretokenizer });
   const all = { ...facts(core, options.ctx), metadata: metadata(core), tensors: core.tensors() };
   await write(options.json ? `${JSON.stringify(all)}\n` : asText(all));
   return 0;
