@@ -51,6 +51,41 @@ test('a fork goes on where the session was, and each goes its own way', async ()
   await assert.rejects(fork.fork(), { code: 'DISPOSED' });
 });
 
+test('a fork that finds no memory says what it is for, how much, and what to do', async () => {
+  const context = 1 << 20;
+  const small = await load(fixture('llama_gqa'), { threads: 1, maxMemory: 48 << 20 });
+  const session = await small.session({ context });
+  await session.feed(tokens);
+  const forking = async () => {
+    for (let i = 0; i < 20; i++) await session.fork();
+  };
+  await assert.rejects(forking, ({ code, message }) => {
+    assert.equal(code, 'NO_MEMORY');
+    const [, bytes] =
+      /no memory for a fork: (\d+) bytes for the tables of 1048576 positions/.exec(message) ?? [];
+    // An id of 4 bytes for each position, and for each 64 a pointer of 4 in each of 2 layers; logits and little else.
+    const tables = 4 * context + 2 * 4 * (context / 64);
+    assert.ok(Number(bytes) > tables && Number(bytes) < tables + 5000, message);
+    assert.match(message, /dispose of sessions that are not needed, or take a smaller context/);
+    return true;
+  });
+  // What was there goes on.
+  assert.equal(bits(await session.feed([1, 2, 3])).length > 0, true);
+  await small.dispose();
+});
+
+test('a session that is gone has no positions', async () => {
+  const other = await load(fixture('llama_gqa'), { threads: 1 });
+  const [session, second] = [await other.session(), await other.session()];
+  await session.feed([1, 2, 3]);
+  await second.feed([1, 2, 3]);
+  await session.dispose();
+  assert.deepEqual([session.length, second.length], [0, 3]);
+  await other.dispose();
+  assert.equal(second.length, 0);
+  await assert.rejects(second.feed([1]), { code: 'DISPOSED', message: /model was disposed/ });
+});
+
 test('forks share blocks until one of them writes, and memory counts them once', async () => {
   const session = await model.session();
   await session.feed(long.slice(0, 100));

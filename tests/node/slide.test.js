@@ -202,6 +202,8 @@ test('an abort during a slide ends it after a chunk', async () => {
   const options = { ...greedy, maxTokens: 100, session, signal: controller.signal };
   const result = await model.generate(prompt, options);
   assert.equal(result.finishReason, 'abort');
+  // Of 512 positions 4 stay, and half of the others.
+  assert.equal(result.usage.droppedTokens, 254);
   assert.equal(steps, 1);
   assert.ok(session.length <= 4 + 128, String(session.length));
   const next = await model.generate(tokens, { ...greedy, maxTokens: 1, session });

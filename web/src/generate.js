@@ -204,14 +204,15 @@ export class Answer {
       return true;
     }
     if (this.overflow === 'slide') {
+      const { dropped } = session;
       try {
-        const gone = await session.slide(await this.keep(), id, this.signal);
-        this.dropped += gone;
-        return gone > 0;
+        return (await session.slide(await this.keep(), id, this.signal)) > 0;
       } catch (error) {
         // The loop that is gone back to finds that it was aborted.
         if (this.signal.aborted) return true;
         throw error;
+      } finally {
+        this.dropped += session.dropped - dropped;
       }
     }
     if (this.overflow === 'stop') return false;

@@ -175,9 +175,12 @@ export class Session {
     this.#length = length;
   }
 
-  /** Positions in the cache, as of the last call that has ended or the last chunk that has come. */
+  /**
+   * Positions in the cache, as of the last call that has ended or the last chunk that has come; 0 when the session or its
+   * model was disposed.
+   */
   get length() {
-    return this.#length;
+    return this.#disposed || this.#engine.ended ? 0 : this.#length;
   }
 
   /**

@@ -34,6 +34,12 @@ static size_t kv_bytes(int n_layer) { return sizeof(struct kv) + (size_t)n_layer
 
 static int blocks_of(int positions) { return (positions + KV_BLOCK - 1) / KV_BLOCK; }
 
+static size_t layer_table_bytes(int n_table) { return (size_t)n_table * sizeof(struct kv_block *); }
+
+size_t kv_table_bytes(int n_layer, int n_ctx) {
+    return kv_bytes(n_layer) + (size_t)n_layer * layer_table_bytes(blocks_of(n_ctx));
+}
+
 /* ---- blocks */
 
 static struct kv_block *block_new(struct mem *mem, const struct kv_layer *layer) {
@@ -92,7 +98,7 @@ static hl_status layer_init(struct kv *kv, int l, const struct kv_shape *shape) 
     layer->shape = *shape;
     layer->k_bytes = packed_bytes(kv->type, shape->k_dim, shape->k_plain);
     layer->v_bytes = packed_bytes(kv->type, shape->v_dim, 0);
-    layer->blocks = mem_alloc(kv->mem, MEM_SCRATCH, (size_t)kv->n_table * sizeof *layer->blocks);
+    layer->blocks = mem_alloc(kv->mem, MEM_SCRATCH, layer_table_bytes(kv->n_table));
     CHECK(layer->blocks, HL_EMEMORY, "cache: no memory for a table of %d positions", kv->n_ctx);
     return HL_OK;
 }
@@ -120,8 +126,7 @@ void kv_free(struct kv *kv) {
     if (!kv) return;
     blocks_trim(kv, 0);
     for (int l = 0; l < kv->n_layer; l++)
-        mem_free(kv->mem, MEM_SCRATCH, kv->layers[l].blocks,
-                 (size_t)kv->n_table * sizeof *kv->layers[l].blocks);
+        mem_free(kv->mem, MEM_SCRATCH, kv->layers[l].blocks, layer_table_bytes(kv->n_table));
     mem_free(kv->mem, MEM_SCRATCH, kv, kv_bytes(kv->n_layer));
 }
 
@@ -133,7 +138,7 @@ hl_status kv_fork(struct kv **out, const struct kv *kv) {
         const struct kv_layer *from = &kv->layers[l];
         struct kv_layer *layer = &fork->layers[l];
         *layer = *from;
-        layer->blocks = mem_alloc(kv->mem, MEM_SCRATCH, (size_t)kv->n_table * sizeof *layer->blocks);
+        layer->blocks = mem_alloc(kv->mem, MEM_SCRATCH, layer_table_bytes(kv->n_table));
         if (!layer->blocks) {
             kv_free(fork);
             return status_set(HL_EMEMORY, "cache: no memory for a fork of %d positions", kv->n_ctx);

@@ -33,6 +33,8 @@ void kv_free(struct kv *kv);
 
 /* Another cache with the same positions; blocks are shared. HL_EMEMORY. */
 hl_status kv_fork(struct kv **out, const struct kv *kv);
+/* What a cache of so many layers and positions takes beside its blocks, in bytes. */
+size_t kv_table_bytes(int n_layer, int n_ctx);
 
 int kv_length(const struct kv *kv);
 int kv_capacity(const struct kv *kv);

@@ -8,6 +8,22 @@ static size_t logits_bytes(const struct model *m) { return (size_t)m->hp.n_vocab
 
 static size_t tokens_bytes(const struct kv *kv) { return (size_t)kv_capacity(kv) * sizeof(int32_t); }
 
+/* What a session takes beside the blocks of its cache; the table of its taps is a few KB more. */
+static size_t session_bytes(const struct model *m, int n_ctx) {
+    return sizeof(struct session) + logits_bytes(m) + (size_t)n_ctx * sizeof(int32_t) +
+           kv_table_bytes(m->hp.n_layer, n_ctx);
+}
+
+/* Which of its parts found no room says little: the caller is told of all of them. */
+static hl_status say_bytes(hl_status status, const char *what, const struct model *m, int n_ctx) {
+    CHECK(status != HL_EMEMORY, HL_EMEMORY,
+          "session: no memory for %s: %zu bytes for the tables of %d positions and %d logits, beside the "
+          "cache: "
+          "dispose of sessions that are not needed, or take a smaller context",
+          what, session_bytes(m, n_ctx), n_ctx, m->hp.n_vocab);
+    return status;
+}
+
 hl_status session_kv_new(const struct session *s, struct kv **out, int n_ctx, hl_kv_type type) {
     const struct model *m = s->m;
     size_t bytes = (size_t)m->hp.n_layer * sizeof(struct kv_shape);
@@ -25,36 +41,42 @@ static hl_status session_around(struct session **out, const struct model *m, str
     struct session *s = mem_alloc(m->mem, MEM_SCRATCH, sizeof *s);
     if (!s) {
         kv_free(kv);
-        return status_set(HL_EMEMORY, "session: no memory");
+        return HL_EMEMORY;
     }
     *s = (struct session){.m = m, .decoder = d, .kv = kv};
     s->logits = mem_alloc(m->mem, MEM_SCRATCH, logits_bytes(m));
     s->tokens = mem_alloc(m->mem, MEM_SCRATCH, tokens_bytes(kv));
-    hl_status status = taps_init(&s->taps, m->mem, m->hp.n_layer);
-    if (status == HL_OK && (!s->logits || !s->tokens))
-        status = status_set(HL_EMEMORY, "session: no memory for %d positions and %d logits", kv_capacity(kv),
-                            m->hp.n_vocab);
+    hl_status status = s->logits && s->tokens ? taps_init(&s->taps, m->mem, m->hp.n_layer) : HL_EMEMORY;
     if (status != HL_OK) session_free(s);
     else *out = s;
     return status;
 }
 
+static hl_status session_make(struct session **out, const struct model *m, struct decoder *d, int n_ctx,
+                              hl_kv_type type) {
+    struct kv *kv = NULL;
+    TRY(session_kv_new(&(struct session){.m = m}, &kv, n_ctx, type));
+    return session_around(out, m, d, kv);
+}
+
 hl_status session_new(struct session **out, const struct model *m, struct decoder *d, int n_ctx,
                       hl_kv_type type) {
-    struct kv *kv = NULL;
     CHECK(n_ctx >= 1 && n_ctx <= 1 << 24, HL_EARGUMENT, "session: a context of %d positions: give 1 to %d",
           n_ctx, 1 << 24);
     CHECK(type >= HL_KV_F32 && type <= HL_KV_Q8_0, HL_EARGUMENT, "session: there is no cache type %d",
           (int)type);
     TRY(decoder_reserve(d, n_ctx));
-    TRY(session_kv_new(&(struct session){.m = m}, &kv, n_ctx, type));
-    return session_around(out, m, d, kv);
+    return say_bytes(session_make(out, m, d, n_ctx, type), "a context", m, n_ctx);
+}
+
+static hl_status fork_make(struct session **out, const struct session *s) {
+    struct kv *kv = NULL;
+    TRY(kv_fork(&kv, s->kv));
+    return session_around(out, s->m, s->decoder, kv);
 }
 
 hl_status session_fork(struct session **out, const struct session *s) {
-    struct kv *kv = NULL;
-    TRY(kv_fork(&kv, s->kv));
-    TRY(session_around(out, s->m, s->decoder, kv));
+    TRY(say_bytes(fork_make(out, s), "a fork", s->m, kv_capacity(s->kv)));
     memcpy((*out)->tokens, s->tokens, tokens_bytes(s->kv));
     memcpy((*out)->logits, s->logits, logits_bytes(s->m));
     (*out)->has_logits = s->has_logits;
