@@ -31,6 +31,8 @@ const WRONG = [
   [['eval', model, '--json', '--ctx', '4294967304'], /--ctx is at most 2147483647/],
   [['eval', model, '--json', '--kv', 'q4'], /--kv is one of f32, f16, q8_0/],
   [['eval', model, '--json', '--mla', 'absorbed'], /not MLA/],
+  [['chat', model, '--overflow', 'glide'], /--overflow is one of stop, slide, error, not "glide"/],
+  [['chat', model, '--kv', 'q4'], /--kv is one of f32, f16, q8_0/],
   [['inspect', model, '--ctx', '0'], /--ctx is at least 1/],
   [['sample', model, '--json'], /no MODEL/],
   [['help', 'nosuch'], /no command "nosuch"; there are chat, eval, .*inspect/],
@@ -149,6 +151,38 @@ test('--version says which version and build', async () => {
   const { code, stdout } = await cli(['--version']);
   assert.equal(code, 0);
   assert.match(stdout, /^headlight \d+\.\d+\.\d+, build \w+\n$/);
+});
+
+test('chat says when a full context cuts an answer off, and goes on where it may slide', async () => {
+  const args = ['chat', model, '--prompt', 'hello', '--ctx', '40', '--temperature', '0'];
+  const full = await cli(args);
+  assert.equal(full.code, 0);
+  assert.match(
+    full.stderr,
+    /\nThe answer is cut off: the context of 40 positions is full\. .*--ctx N .*--overflow slide/,
+  );
+  // The prompt has 20 tokens. An answer that ends because it was asked to is not cut off.
+  const quiet = /^The file has no chat template[^\n]*\n$/;
+  const asked = await cli([...args, '--max-tokens', '5']);
+  assert.match(asked.stderr, quiet);
+  const slid = await cli([...args, '--overflow', 'slide', '--max-tokens', '60']);
+  assert.match(slid.stderr, quiet);
+  assert.ok(slid.stdout.startsWith(full.stdout.trimEnd()) && slid.stdout.length > full.stdout.length + 20);
+  const refused = await cli([...args, '--overflow', 'error']);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /\nheadlight: The context of 40 positions is full after/);
+});
+
+test('help names every option that a command takes', async () => {
+  for (const name of ['chat', 'eval', 'tokenize', 'detokenize', 'template', 'sample', 'inspect']) {
+    const { stdout } = await cli(['help', name]);
+    const { code, stderr } = await cli([name, '--no-such-option']);
+    assert.equal(code, 2);
+    const options = /there are (.*?);/.exec(stderr)?.[1].split(' ') ?? [];
+    assert.ok(options.length > 0, stderr);
+    for (const option of options)
+      assert.ok(stdout.includes(option), `help ${name} does not tell of ${option}`);
+  }
 });
 
 test('help documents every command', async () => {

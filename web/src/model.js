@@ -5,7 +5,7 @@ import { throwIfAborted } from './source.js';
 /** @typedef {import('./types.js').Chunk} Chunk */
 /** @typedef {import('./types.js').Result} Result */
 
-const OVERFLOWS = ['stop', 'slide', 'error'];
+export const OVERFLOWS = ['stop', 'slide', 'error'];
 const TEMPLATE_OPTIONS = ['addGenerationPrompt', 'variables'];
 const GENERATE_OPTIONS = [
   'maxTokens',

@@ -69,6 +69,18 @@ function splitOnce(text) {
 }
 
 /**
+ * @param {string | undefined} value of an option
+ * @param {readonly string[]} known
+ * @param {string} name of the option
+ * @throws {UsageError}
+ */
+export function checkChoice(value, known, name) {
+  if (value !== undefined && !known.includes(value)) {
+    throw new UsageError(`--${name} is one of ${known.join(', ')}, not "${value}"`);
+  }
+}
+
+/**
  * @param {string[]} rest
  * @param {string} name of the command
  * @returns {string} the one MODEL argument

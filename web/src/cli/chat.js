@@ -1,7 +1,9 @@
 import { createInterface } from 'node:readline';
 import { isAbort } from '../errors.js';
 import { load } from '../index.js';
-import { oneModel, parseArgs } from './args.js';
+import { OVERFLOWS } from '../model.js';
+import { KV_TYPES } from '../wasm.js';
+import { checkChoice, oneModel, parseArgs } from './args.js';
 import { progressBar } from './core.js';
 import { findModel, knownName } from './models.js';
 import { readTemplate } from './text.js';
@@ -18,6 +20,7 @@ const OPTIONS = /** @type {const} */ ({
   'max-tokens': 'count',
   ctx: 'count',
   kv: 'text',
+  overflow: 'text',
   precision: 'text',
   threads: 'count',
   template: 'text',
@@ -37,13 +40,26 @@ const HELP = `/help     this list
  */
 export async function chatCommand(argv) {
   const { options, rest } = parseArgs(argv, OPTIONS);
-  const path = await findModel(oneModel(rest, 'chat'));
+  const model = oneModel(rest, 'chat');
+  checkChoice(options.kv, KV_TYPES, 'kv');
+  checkChoice(options.precision, ['fast', 'high'], 'precision');
+  checkChoice(options.overflow, OVERFLOWS, 'overflow');
+  return chat(await findModel(model), options);
+}
+
+/**
+ * @param {string} path of the model, or its URL
+ * @param {Record<string, any>} options
+ * @returns {Promise<number>} exit code
+ */
+async function chat(path, options) {
   const template = options.template === undefined ? undefined : readTemplate(options.template).source;
   const model = await load(path, {
     context: options.ctx,
     kv: options.kv,
     precision: options.precision,
     threads: options.threads,
+    overflow: options.overflow,
     template,
     pretokenizer: options.pretokenizer,
     onProgress: progressBar(path),
@@ -92,6 +108,14 @@ class Talk {
     this.messages = this.system === undefined ? [] : [{ role: 'system', content: this.system }];
   }
 
+  /**
+   * @param {import('../types.js').Result} result
+   * @returns {boolean} whether the context ended it, and not --max-tokens
+   */
+  #isFull({ finishReason, tokens }) {
+    return finishReason === 'length' && tokens.length < (this.sampling.maxTokens ?? Infinity);
+  }
+
   /** @param {string} prompt */
   async say(prompt) {
     this.messages.push({ role: 'user', content: prompt });
@@ -108,9 +132,16 @@ class Talk {
       this.answering = undefined;
     }
     await write('\n');
-    const { text, timings } = await answer;
-    this.messages.push({ role: 'assistant', content: text });
-    return timings;
+    const result = await answer;
+    this.messages.push({ role: 'assistant', content: result.text });
+    if (this.#isFull(result)) {
+      const { context } = this.model.info;
+      process.stderr.write(
+        `The answer is cut off: the context of ${context} positions is full. --ctx N makes it larger; --overflow slide goes on ` +
+          'without the oldest text.\n',
+      );
+    }
+    return result.timings;
   }
 
   /** Reads lines until the end. */

@@ -1,9 +1,9 @@
 import { checkInteger, INT32_MAX } from '../checks.js';
 import { HeadlightError } from '../errors.js';
 import { contextOf } from '../loader.js';
-import { BOS, CHUNK, SPECIAL } from '../wasm.js';
+import { BOS, CHUNK, KV_TYPES, SPECIAL } from '../wasm.js';
 import { MLA_WAYS } from '../wasm-session.js';
-import { oneModel, parseArgs, UsageError } from './args.js';
+import { checkChoice, oneModel, parseArgs, UsageError } from './args.js';
 import { openModel } from './core.js';
 import { f32, f32s, readIds, serveLines } from './json.js';
 
@@ -21,17 +21,6 @@ const OPTIONS = /** @type {const} */ ({
 const INPUTS = ['tokens', 'text', 'positions', 'logits', 'top', 'attention', 'hidden', 'router', 'greedy'];
 
 /**
- * @param {string | undefined} value
- * @param {string[]} known
- * @param {string} name
- */
-function checkChoice(value, known, name) {
-  if (value !== undefined && !known.includes(value)) {
-    throw new UsageError(`--${name} is one of ${known.join(', ')}, not "${value}"`);
-  }
-}
-
-/**
  * headlight eval: numbers of single positions, for tests and for people who compare.
  * @param {string[]} argv
  * @returns {Promise<number>} exit code
@@ -40,7 +29,7 @@ export async function evalCommand(argv) {
   const { options, rest } = parseArgs(argv, OPTIONS);
   const model = oneModel(rest, 'eval');
   if (!options.json) throw new UsageError('eval reads and writes JSON lines: give --json');
-  checkChoice(options.kv, ['f32', 'f16', 'q8_0'], 'kv');
+  checkChoice(options.kv, KV_TYPES, 'kv');
   checkChoice(options.precision, ['fast', 'high'], 'precision');
   checkChoice(options.variant, ['relaxed', 'simd', 'single'], 'variant');
   checkChoice(options.mla, MLA_WAYS, 'mla');

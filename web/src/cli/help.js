@@ -3,31 +3,32 @@ import { UsageError } from './args.js';
 /** What `headlight help` prints. @type {Record<string, string>} */
 const TOPICS = {
   chat: `headlight chat MODEL [--prompt TEXT] [--system TEXT] [--temperature X] [--top-k N] [--top-p X] [--min-p X]
-               [--seed N] [--max-tokens N] [--ctx N] [--kv f32|f16|q8_0] [--precision fast|high] [--threads N]
-               [--template FILE]
+               [--seed N] [--max-tokens N] [--ctx N] [--overflow stop|slide|error] [--kv f32|f16|q8_0]
+               [--precision fast|high] [--threads N] [--template FILE] [--pretokenizer NAME]
     Answers --prompt, or chats in the terminal: Ctrl-C stops an answer, /help lists commands. Defaults: temperature
-    0.2, top-p 0.9, as on the page.`,
+    0.2, top-p 0.9, as on the page. --overflow: a full context ends the answer (stop, the default), goes on without the
+    oldest text behind the system prompt (slide), or is an error.`,
   eval: `headlight eval MODEL --json [--kv f32|f16|q8_0] [--precision fast|high] [--variant relaxed|simd|single]
-               [--threads N] [--ctx N] [--chunk N] [--mla auto|absorbed|expanded]
+               [--threads N] [--ctx N] [--chunk N] [--mla auto|absorbed|expanded] [--pretokenizer NAME]
     JSON lines. In: "tokens" (ids) or "text"; "positions": "last" (default) or "all"; and any of "logits": true,
     "top": k, "attention": [layers], "hidden": true, "router": true, "greedy": n.
     Out: "tokens", "logits", "top" ([id, natural-log probability]; for "all" a list for each position),
     "attention" ({layer: [head][row][column]}), "hidden" (of the last token), "router"
     ({layer: {"experts": [position][k], "weights": [position][k]}}), "greedy" (ids).
     Each line is a new context. --chunk feeds n tokens at a time, at most 64.`,
-  tokenize: `headlight tokenize MODEL --json
+  tokenize: `headlight tokenize MODEL --json [--pretokenizer NAME]
     JSON lines. In: "text", "special": true parses control markers in it, "bos": true begins as a text begins.
     Out: "ids".`,
-  detokenize: `headlight detokenize MODEL --json
+  detokenize: `headlight detokenize MODEL --json [--pretokenizer NAME]
     JSON lines. In: "ids", "special": true shows control tokens. Out: "text".`,
-  template: `headlight template MODEL --json
+  template: `headlight template MODEL --json [--pretokenizer NAME]
 headlight template --template FILE --json
     JSON lines. In: the template's variables (messages, tools, add_generation_prompt, ..). Out: "text".`,
   sample: `headlight sample --json
     JSON lines. In: "logits" (numbers, or "-inf", "inf", "nan"), "params" (temperature, top_k, top_p, min_p, typical_p,
     repeat_penalty, repeat_last_n, frequency_penalty, presence_penalty, logit_bias, seed), "history" (ids), "draws": n.
     Out: "probs", the distribution that is drawn from, and "tokens", the draws. Steps that are not named are off.`,
-  inspect: `headlight inspect MODEL [--json] [--check] [--ctx N]
+  inspect: `headlight inspect MODEL [--json] [--check] [--ctx N] [--pretokenizer NAME]
     Metadata, hyperparameters, tensors, packed size; what the cache takes a token, and in all at the model's context or
     at N positions, in each type, beside what other kinds of attention would take (docs/kv-cache.md). --check: exit code 1
     and the reason where the file cannot be run, or is cut short, as far as the header and the file's size tell.`,
