@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { progressBar } from '../../web/src/cli/core.js';
 import { knownName } from '../../web/src/cli/models.js';
+import { progressBar } from '../../web/src/cli/progress.js';
 import { cli, fixture, golden, inProject } from './helpers.js';
 
 const model = fixture('llama_gqa');

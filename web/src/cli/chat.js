@@ -4,8 +4,8 @@ import { load } from '../index.js';
 import { OVERFLOWS } from '../model.js';
 import { KV_TYPES } from '../wasm.js';
 import { checkChoice, oneModel, parseArgs } from './args.js';
-import { progressBar } from './core.js';
 import { findModel, knownName } from './models.js';
+import { progressBar } from './progress.js';
 import { readTemplate } from './text.js';
 import { write } from './json.js';
 

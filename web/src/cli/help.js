@@ -48,7 +48,8 @@ export function help(topic) {
 
 headlight help [COMMAND], or COMMAND --help; headlight --version
 
-MODEL is a path, a URL, or a name of models/manifest.json (fetched once, verified). Of a model that is split into files it
+MODEL is a path, a URL, or a name of models/manifest.json (fetched once, verified; the installed package keeps it in the
+user's cache folder). Of a model that is split into files it
 is the first one, NAME-00001-of-0000N.gguf; the others are found beside it. --pretokenizer NAME, for every command with a MODEL,
 cuts text as that pre-tokenizer does (llama-bpe, qwen2, ..) instead of the one that the file names.
 Exit code: 0; 1 with one line on stderr when the input is at fault; 2 for wrong usage.
