@@ -286,6 +286,7 @@ test('inspect reads a header, and --check says why a file cannot be run', async 
   assert.equal(all.cache_bytes_per_token.f16, 2 * 2 * 16 * 2 * all.hyperparameters.n_layer);
   assert.ok(all.tensors.some((x) => x.name === 'token_embd.weight'));
   assert.equal(all.metadata['general.architecture'], 'llama');
+  assert.equal(all.quantization, 'F32');
   const text = await cli(['inspect', model]);
   assert.match(text.stdout, /^architecture {2}llama, GQA\n/);
   const bad = await cli(['inspect', inProject('tests/cases/gguf/missing_norm.gguf'), '--check']);

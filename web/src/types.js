@@ -59,7 +59,8 @@
  * @property {number} context positions a session has when nothing is said
  * @property {number} trainedContext positions the model was made for
  * @property {KvShape} shape for kvPlan()
- * @property {string} quantization block type of most of the weights, such as Q4_1
+ * @property {string} quantization as the file calls it (general.file_type), such as Q4_K_M, which mixes block types; else the
+ *   block type of most of the weights, such as Q4_1
  * @property {string | undefined} licence
  * @property {number} fileBytes
  * @property {number} packedBytes of the weights in memory

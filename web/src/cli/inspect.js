@@ -1,3 +1,4 @@
+import { quantizationOf } from '../describe.js';
 import { oneModel, parseArgs, UsageError } from './args.js';
 import { cacheFacts, cacheLines, KV_TYPES } from './cache-facts.js';
 import { openHeader } from './core.js';
@@ -55,6 +56,7 @@ function facts(core, positions) {
       sliding_window: info.slidingWindow,
     },
     tokens: { bos: info.bos, eos: info.eos, eot: info.eot, unk: info.unk, pad: info.pad },
+    quantization: quantizationOf(core),
     parameters: info.nParams,
     files: info.nParts,
     file_bytes: info.fileBytes,
@@ -77,6 +79,7 @@ function asText(all) {
   const isModel = all.kind !== null;
   const lines = [
     `architecture  ${all.architecture || 'none'}${isModel ? `, ${all.kind}` : ': tokens only, no model that runs'}`,
+    `quantization  ${all.quantization}`,
     `parameters    ${(all.parameters / 1e6).toFixed(1)} M`,
     `file          ${mb(all.file_bytes)}${all.files > 1 ? ` in ${all.files} parts` : ''}`,
     `packed        ${mb(all.packed_bytes)} in memory`,
