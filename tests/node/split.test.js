@@ -107,10 +107,22 @@ test('names of first parts stand for all parts, other names for themselves', () 
 test('a checksum is compared for each part', async () => {
   await logitsOf(path(0), { sha256 });
   const wrong = sha256.with(1, sha256[0]);
-  await assert.rejects(
-    load(path(0), { sha256: wrong }),
-    (e) => e.code === 'CHECKSUM' && e.message.includes(fileName(1)),
-  );
+  const names = [
+    [path(0), path(1)],
+    [parts.map((_, i) => `${base}/all/${fileName(i)}`), `${base}/all/${fileName(1)}`],
+    [parts.map((p) => new Uint8Array(p)), 'bytes'],
+    [parts.map((p) => new Blob([p])), 'blob'],
+  ];
+  for (const [source, name] of names) {
+    await assert.rejects(load(source, { sha256: wrong }), ({ code, message }) => {
+      assert.equal(code, 'CHECKSUM');
+      assert.ok(
+        message.startsWith(`${name} (part 2 of 3): sha256 is ${sha256[1]}, not ${sha256[0]}`),
+        message,
+      );
+      return true;
+    });
+  }
   await assert.rejects(load(path(0), { sha256: sha256[0] }), {
     code: 'BAD_ARGUMENT',
     message: /1 of 3 files/,

@@ -143,6 +143,16 @@ function checkCount(core, sources) {
 }
 
 /**
+ * @param {import('./source.js').ByteSource[]} sources
+ * @param {number} i
+ * @returns {string} what a message calls the file: bytes and blobs have no name of their own
+ */
+function labelOf(sources, i) {
+  const { name } = sources[i];
+  return sources.length > 1 ? `${name} (part ${i + 1} of ${sources.length})` : name;
+}
+
+/**
  * Takes a model into the core, file after file.
  * @param {import('./wasm.js').Core} core
  * @param {import('./source.js').ByteSource[]} sources
@@ -168,7 +178,7 @@ export async function loadInto(core, sources, { onHeader, onProgress = () => {},
     if (digest !== sha256[i]?.toLowerCase()) {
       throw new HeadlightError(
         'CHECKSUM',
-        `${source.name}: sha256 is ${digest}, not ${sha256[i]}: the file is another one or damaged`,
+        `${labelOf(sources, i)}: sha256 is ${digest}, not ${sha256[i]}: the file is another one or damaged`,
       );
     }
   }
@@ -231,11 +241,10 @@ export function checkSizes(core, sources) {
     .sort((a, b) => a.part - b.part || a.start - b.start);
   if (cut.length === 0) return;
   const [{ name, bytes, part, start }] = cut;
-  const { name: file, size = 0 } = sources[part];
-  const of = sources.length > 1 ? ` (part ${part + 1} of ${sources.length})` : '';
+  const { size = 0 } = sources[part];
   throw new HeadlightError(
     'TRUNCATED',
-    `${file}${of}: the file is cut short: it has ${size} bytes, and tensor '${name}' takes ${bytes} from byte ${start} on, ` +
+    `${labelOf(sources, part)}: the file is cut short: it has ${size} bytes, and tensor '${name}' takes ${bytes} from byte ${start} on, ` +
       `of which ${Math.max(0, size - start)} are there: download it again`,
   );
 }
