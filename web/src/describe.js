@@ -1,5 +1,6 @@
 import { buildId } from '../dist/build-id.js';
 import { shapeOf } from './loader.js';
+import { contextWarnings } from './warnings.js';
 
 /**
  * general.file_type, by its number: a recipe that mixes block types, which llama-quantize is told by this name. Numbers
@@ -42,7 +43,7 @@ export function describeModel(core, chat, chosen) {
     const value = core.meta(key);
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
-  const warnings = [...chosen.reasons];
+  const warnings = [...chosen.reasons, ...contextWarnings(chosen.context, info.nCtxTrain)];
   if (chat.warning) warnings.push(chat.warning);
   return {
     name: text('general.name') ?? text('general.basename') ?? core.architecture(),

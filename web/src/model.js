@@ -1,6 +1,7 @@
 import { checkInteger, checkSignal, MAX_CONTEXT } from './checks.js';
 import { abortError, checkOptions, HeadlightError } from './errors.js';
 import { throwIfAborted } from './source.js';
+import { contextWarnings } from './warnings.js';
 
 /** @typedef {import('./types.js').Chunk} Chunk */
 /** @typedef {import('./types.js').Result} Result */
@@ -166,13 +167,16 @@ export class Session {
    * @param {import('./engine.js').Engine} engine
    * @param {number} id in the worker
    * @param {number} layers of the model
+   * @param {string[]} warnings
    * @param {number} [length] positions in its cache
    */
-  constructor(engine, id, layers, length = 0) {
+  constructor(engine, id, layers, warnings, length = 0) {
     this.#engine = engine;
     this.#id = id;
     this.#layers = layers;
     this.#length = length;
+    /** What a person should know about this context, as of model.info. @type {readonly string[]} */
+    this.warnings = warnings;
   }
 
   /**
@@ -255,7 +259,7 @@ export class Session {
   async fork() {
     this.#check();
     const { session, length } = await this.#engine.call('fork', { session: this.#id }).done;
-    return new Session(this.#engine, session, this.#layers, length);
+    return new Session(this.#engine, session, this.#layers, [...this.warnings], length);
   }
 
   /**
@@ -426,7 +430,7 @@ export class Model {
   }
 
   /**
-   * A context of its own.
+   * A context of its own. Memory for its cache is taken as it fills, also beyond what load() has planned for.
    * @param {import('./types.js').SessionOptions} [options]
    * @returns {Promise<Session>}
    * @throws {HeadlightError} NO_MEMORY, BAD_ARGUMENT, UNSUPPORTED
@@ -436,7 +440,8 @@ export class Model {
     checkOverflow(options.overflow, 'session');
     if (options.context !== undefined) checkInteger(options.context, 'session: context', 1, MAX_CONTEXT);
     const id = await this.#engine.call('open', options).done;
-    return new Session(this.#engine, id, this.info.layers);
+    const { context, trainedContext, layers } = this.info;
+    return new Session(this.#engine, id, layers, contextWarnings(options.context ?? context, trainedContext));
   }
 
   /**

@@ -3,6 +3,7 @@ import { HeadlightError } from '../errors.js';
 import { contextOf } from '../loader.js';
 import { BOS, CHUNK, KV_TYPES, SPECIAL } from '../wasm.js';
 import { MLA_WAYS } from '../wasm-session.js';
+import { contextWarnings } from '../warnings.js';
 import { checkChoice, oneModel, parseArgs, UsageError } from './args.js';
 import { openModel } from './core.js';
 import { f32, f32s, readIds, serveLines } from './json.js';
@@ -40,7 +41,27 @@ export async function evalCommand(argv) {
   if (options.mla !== undefined && options.mla !== 'auto' && core.kind() !== 'MLA') {
     throw new UsageError(`--mla ${options.mla}: the model's attention is ${core.kind()}, not MLA`);
   }
-  return serveLines((input) => new Evaluation(core, options, input).run());
+  const warn = warnOnce(core.info().nCtxTrain);
+  warn(options.ctx ?? 0);
+  return serveLines((input) => {
+    const evaluation = new Evaluation(core, options, input);
+    warn(evaluation.context);
+    return evaluation.run();
+  });
+}
+
+/**
+ * @param {number} trained positions that the model was made for
+ * @returns {(context: number) => void} says on stderr, once, that a context is larger
+ */
+function warnOnce(trained) {
+  let warned = false;
+  return (context) => {
+    const [text] = warned ? [] : contextWarnings(context, trained);
+    if (text === undefined) return;
+    process.stderr.write(`${text}\n`);
+    warned = true;
+  };
 }
 
 /** One line of eval: a new context, the tokens, and what was asked of them. */
@@ -64,10 +85,8 @@ class Evaluation {
     this.greedy = this.#readCount('greedy');
     this.layers = this.#readLayers();
     const wanted = this.tokens.length + this.greedy;
-    this.session = core.session(
-      options.ctx ?? Math.max(contextOf(this.info, undefined), wanted),
-      options.kv ?? 'f16',
-    );
+    this.context = options.ctx ?? Math.max(contextOf(this.info, undefined), wanted);
+    this.session = core.session(this.context, options.kv ?? 'f16');
     this.session.setMla(options.mla ?? 'auto');
     // Taps hold the last chunk only; without taps the core cuts by itself.
     this.chunk = Math.min(options.chunk ?? CHUNK, CHUNK);
