@@ -113,6 +113,40 @@ test('errors of a template file name the file', async (t) => {
   }
 });
 
+test('tokenize and detokenize refuse fields that they do not know, and flags that are none', async () => {
+  const tokenized = await cli(['tokenize', model, '--json'], {
+    input: [
+      { text: 'x', specials: true },
+      { text: 'x', special: 'no' },
+      { text: 'x', bos: 1 },
+      { text: 'x', special: false },
+    ],
+  });
+  assert.deepEqual(
+    tokenized.lines.map((line) => line.error?.message ?? line.ids.length > 0),
+    [
+      'tokenize: unknown "specials"; there are text, special, bos',
+      'special is true or false, not "no"',
+      'bos is true or false, not 1',
+      true,
+    ],
+  );
+  const { lines } = await cli(['detokenize', model, '--json'], {
+    input: [{ ids: [5], bos: true }, { ids: [5] }],
+  });
+  assert.equal(lines[0].error.message, 'detokenize: unknown "bos"; there are ids, special');
+  assert.equal(typeof lines[1].text, 'string');
+});
+
+test('eval refuses tokens and text together', async () => {
+  const { lines } = await cli(['eval', model, '--json'], {
+    input: [{ tokens: [1], text: 'x' }, { tokens: [1] }],
+  });
+  assert.equal(lines[0].error.code, 'BAD_ARGUMENT');
+  assert.match(lines[0].error.message, /"tokens" and "text" are both given/);
+  assert.deepEqual(lines[1].tokens, [1]);
+});
+
 test('sample refuses fields that it does not know, by name', async () => {
   const { lines } = await cli(['sample', '--json'], {
     input: [

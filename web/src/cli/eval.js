@@ -6,7 +6,7 @@ import { MLA_WAYS } from '../wasm-session.js';
 import { contextWarnings } from '../warnings.js';
 import { checkChoice, oneModel, parseArgs, UsageError } from './args.js';
 import { openModel } from './core.js';
-import { f32, f32s, readIds, serveLines } from './json.js';
+import { checkFields, f32, f32s, readIds, serveLines } from './json.js';
 
 const OPTIONS = /** @type {const} */ ({
   json: 'flag',
@@ -72,10 +72,7 @@ class Evaluation {
    * @param {any} input
    */
   constructor(core, options, input) {
-    const odd = Object.keys(input).find((name) => !INPUTS.includes(name));
-    if (odd !== undefined) {
-      throw new HeadlightError('BAD_ARGUMENT', `eval: unknown "${odd}"; there are ${INPUTS.join(', ')}`);
-    }
+    checkFields(input, INPUTS, 'eval');
     this.core = core;
     this.input = input;
     this.info = core.info();
@@ -100,6 +97,9 @@ class Evaluation {
 
   #readTokens() {
     const { tokens, text } = this.input;
+    if (tokens !== undefined && text !== undefined) {
+      throw new HeadlightError('BAD_ARGUMENT', 'eval: "tokens" and "text" are both given: give one of them');
+    }
     if (tokens !== undefined) {
       const ids = readIds(tokens, 'tokens');
       if (ids.length > 0) return ids;

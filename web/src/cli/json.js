@@ -37,6 +37,30 @@ function readObject(line) {
 }
 
 /**
+ * Refuses fields that do not exist, by name: a typing mistake is not ignored.
+ * @param {object} input a line
+ * @param {readonly string[]} known
+ * @param {string} command
+ * @throws {HeadlightError} BAD_ARGUMENT
+ */
+export function checkFields(input, known, command) {
+  const odd = Object.keys(input).find((name) => !known.includes(name));
+  if (odd === undefined) return;
+  throw new HeadlightError('BAD_ARGUMENT', `${command}: unknown "${odd}"; there are ${known.join(', ')}`);
+}
+
+/**
+ * @param {unknown} value of a field
+ * @param {string} name
+ * @returns {boolean} false where the field is not given
+ * @throws {HeadlightError} BAD_ARGUMENT
+ */
+export function readFlag(value, name) {
+  if (value === undefined || typeof value === 'boolean') return value ?? false;
+  throw new HeadlightError('BAD_ARGUMENT', `${name} is true or false, not ${JSON.stringify(value)}`);
+}
+
+/**
  * Waits while stdout takes no more.
  * @param {string} text
  * @returns {Promise<void>}

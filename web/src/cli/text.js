@@ -7,7 +7,7 @@ import { ChatTemplate } from '../template.js';
 import { BOS, SPECIAL } from '../wasm.js';
 import { oneModel, parseArgs, UsageError } from './args.js';
 import { openHeader } from './core.js';
-import { f32s, readFloat, readIds, serveLines } from './json.js';
+import { checkFields, f32s, readFlag, readFloat, readIds, serveLines } from './json.js';
 
 /** The commands that need no weights. */
 
@@ -25,17 +25,22 @@ async function modelWithJson(argv, name) {
 /** @param {string[]} argv */
 export async function tokenizeCommand(argv) {
   const core = await modelWithJson(argv, 'tokenize');
-  return serveLines(({ text, special = false, bos = false }) => {
+  return serveLines((input) => {
+    checkFields(input, ['text', 'special', 'bos'], 'tokenize');
+    const { text, special, bos } = input;
     if (typeof text !== 'string') throw new HeadlightError('BAD_ARGUMENT', 'tokenize needs "text", a string');
-    return { ids: Array.from(core.tokenize(text, (special ? SPECIAL : 0) | (bos ? BOS : 0))) };
+    const flags = (readFlag(special, 'special') ? SPECIAL : 0) | (readFlag(bos, 'bos') ? BOS : 0);
+    return { ids: Array.from(core.tokenize(text, flags)) };
   });
 }
 
 /** @param {string[]} argv */
 export async function detokenizeCommand(argv) {
   const core = await modelWithJson(argv, 'detokenize');
-  return serveLines(({ ids, special = false }) => {
-    const detokenizer = core.detokenizer(special ? SPECIAL : 0);
+  return serveLines((input) => {
+    checkFields(input, ['ids', 'special'], 'detokenize');
+    const { ids, special } = input;
+    const detokenizer = core.detokenizer(readFlag(special, 'special') ? SPECIAL : 0);
     try {
       let text = '';
       for (const id of readIds(ids, 'ids')) text += detokenizer.push(id);
@@ -133,11 +138,7 @@ export async function sampleCommand(argv) {
   if (!options.json) throw new UsageError('sample reads and writes JSON lines: give --json');
   const core = await openCore({ variant: 'single' });
   return serveLines((input) => {
-    const odd = Object.keys(input).find((name) => !SAMPLE_INPUTS.includes(name));
-    if (odd !== undefined) {
-      const known = SAMPLE_INPUTS.join(', ');
-      throw new HeadlightError('BAD_ARGUMENT', `sample: unknown "${odd}"; there are ${known}`);
-    }
+    checkFields(input, SAMPLE_INPUTS, 'sample');
     const { logits, params = {}, history = [], draws = 0 } = input;
     if (!Array.isArray(logits) || logits.length === 0) {
       throw new HeadlightError('BAD_ARGUMENT', 'sample needs "logits", a list with at least one number');
