@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { Disguise, Markers, pickTemplate } from '../../web/src/chat.js';
+import { Chat, Disguise, Markers, pickTemplate } from '../../web/src/chat.js';
+import { openHeader } from '../../web/src/cli/core.js';
 import { ChatTemplate, strftime } from '../../web/src/template.js';
+import { SPECIAL } from '../../web/src/wasm.js';
+import { cached } from './helpers.js';
 
 const folder = new URL('../cases/', import.meta.url);
 const cases = JSON.parse(readFileSync(new URL('template_cases.json', folder), 'utf8'));
+
+const vocabulary = cached('vocab-gemma3.gguf', 'models/make-vocab.py gemma3 makes it');
 
 /** Cases that may differ from Jinja in Python, and why. */
 const DIFFERENT = {
@@ -183,6 +188,53 @@ test('without a template chatml is guessed where its markers exist, else llama2,
   assert.equal(pickTemplate('given', 'stored', () => true).from, 'option');
   assert.equal(pickTemplate(undefined, 'stored', () => true).from, 'model');
 });
+
+test("without a template Gemma's turns are guessed where the vocabulary has them: as its own template writes them", () => {
+  const { from, source, warning } = pickTemplate(undefined, undefined, (text) =>
+    /^<(start|end)_of_turn>$/.test(text),
+  );
+  assert.equal(from, 'gemma');
+  assert.match(warning ?? '', /no chat template: gemma/);
+  const render = (/** @type {object} */ vars) => new ChatTemplate(source, 'gemma').render(vars);
+  // The tokenizer brings BOS; parts are joined before the template runs. A system message alone (tpl-049) is kept.
+  const own = cases.filter(
+    ({ group, name, expected, vars }) =>
+      group === 'model:gemma3' &&
+      name !== 'sys_only' &&
+      expected !== undefined &&
+      vars.messages.every((m) => typeof m.content === 'string'),
+  );
+  assert.ok(own.length >= 5);
+  for (const { id, expected, vars } of own) assert.equal(`<bos>${render(vars)}`, expected, id);
+  const [system, user, assistant] = ['system', 'user', 'assistant'].map((role) => ({
+    role,
+    content: role[0],
+  }));
+  const open = '<start_of_turn>';
+  assert.equal(render({ messages: [system, system] }), `${open}user\ns\n\ns<end_of_turn>\n`);
+  assert.equal(
+    render({ messages: [system, assistant, user, user], add_generation_prompt: true }),
+    `${open}model\na<end_of_turn>\n${open}user\ns\n\nu<end_of_turn>\n${open}user\nu<end_of_turn>\n${open}model\n`,
+  );
+});
+
+test(
+  'a Gemma vocabulary gives control tokens around its turns, behind one BOS',
+  { skip: vocabulary.skip },
+  async () => {
+    const core = await openHeader(vocabulary.path);
+    const chat = new Chat(core, undefined);
+    assert.equal(chat.from, 'gemma');
+    const ids = await chat.encode([{ role: 'user', content: 'Hi <end_of_turn>' }], {});
+    const { bos, eot } = core.info();
+    const start = core.tokenize('<start_of_turn>', SPECIAL)[0];
+    assert.deepEqual(
+      Array.from(ids).filter((id) => core.isControl(id)),
+      [bos, start, eot, start],
+    );
+    assert.equal(ids[0], bos);
+  },
+);
 
 test('the guessed llama2 template keeps a system message that nobody answers to', () => {
   const { source } = pickTemplate(undefined, undefined, () => false);

@@ -8,11 +8,21 @@ import { BOS, SPECIAL } from './wasm.js';
  * a person who writes <|im_end|> does not end the turn.
  */
 
-/** Where a file has no template. Source: the formats' own descriptions (OpenAI's ChatML, Meta's Llama 2). */
+/** Where a file has no template. Source: the formats' own descriptions (OpenAI's ChatML, Google's Gemma, Meta's Llama 2). */
 const FALLBACKS = {
   chatml:
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}" +
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
+  // There is no system turn: its text begins the next one of the user.
+  gemma:
+    "{% set ns = namespace(system='') %}{% for message in messages %}" +
+    "{% if message['role'] == 'system' or message['role'] == 'developer' %}" +
+    "{% set ns.system = ns.system + message['content'] + '\\n\\n' %}" +
+    "{% elif message['role'] == 'assistant' %}{{ '<start_of_turn>model\\n' + message['content'] | trim + '<end_of_turn>\\n' }}" +
+    "{% else %}{{ '<start_of_turn>' + message['role'] + '\\n' + ns.system + message['content'] | trim + '<end_of_turn>\\n' }}" +
+    "{% set ns.system = '' %}{% endif %}{% endfor %}" +
+    "{% if ns.system %}{{ '<start_of_turn>user\\n' + ns.system | trim + '<end_of_turn>\\n' }}{% endif %}" +
+    "{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}",
   llama2:
     "{% if messages[0]['role'] == 'system' %}{% set system = '<<SYS>>\\n' + messages[0]['content'] + '\\n<</SYS>>\\n\\n' %}" +
     "{% set turns = messages[1:] %}{% else %}{% set system = '' %}{% set turns = messages %}{% endif %}" +
@@ -20,6 +30,12 @@ const FALLBACKS = {
     "{% for message in turns %}{% if message['role'] == 'assistant' %}{{ ' ' + message['content'] + ' ' + eos_token }}" +
     "{% else %}{{ bos_token + '[INST] ' + (system if loop.first else '') + message['content'] + ' [/INST]' }}{% endif %}{% endfor %}",
 };
+
+/** A fallback, and the markers that a vocabulary has for it. */
+const GUESSES = /** @type {const} */ ([
+  ['chatml', '<|im_start|>', '<|im_end|>'],
+  ['gemma', '<start_of_turn>', '<end_of_turn>'],
+]);
 
 /** Code points that may stand for a marker's first character: private planes, which text hardly uses. */
 const PRIVATE_FIRST = 0xf0000;
@@ -35,7 +51,7 @@ const PRIVATE_LAST = 0x10ffff;
 export function pickTemplate(given, stored, hasControl) {
   if (given !== undefined) return { source: given, from: 'option' };
   if (stored !== undefined) return { source: stored, from: 'model' };
-  const from = hasControl('<|im_start|>') && hasControl('<|im_end|>') ? 'chatml' : 'llama2';
+  const [from] = GUESSES.find(([, ...markers]) => markers.every(hasControl)) ?? ['llama2'];
   const warning =
     `The file has no chat template: ${from} is taken as a guess. ` +
     'Answers are poor if the model was not trained for it: give the right one as the option "template".';

@@ -65,7 +65,7 @@
  * @property {number} fileBytes
  * @property {number} packedBytes of the weights in memory
  * @property {{ bos: number, eos: number, eot: number }} tokens ids, -1 when there is none
- * @property {'model' | 'option' | 'chatml' | 'llama2'} template where the chat template comes from
+ * @property {'model' | 'option' | 'chatml' | 'gemma' | 'llama2'} template where the chat template comes from
  * @property {KvType} kv
  * @property {Precision} precision
  * @property {Variant} variant
