@@ -13,6 +13,10 @@
  * stay in the first-level cache from block to block. */
 enum { TILE_COLUMNS = 16 };
 
+/* Panels that one column meets at once, each read from a place of its own: memory serves several streams faster
+ * than one. */
+enum { STREAMS = 2 };
+
 /* Constants of the inner loops. */
 struct linear_constants {
     struct f16_constants f16;
@@ -153,6 +157,11 @@ INLINE v128_t less_offset(v128_t sum, const struct act_block *x, enum panel_type
     return wasm_i32x4_sub(sum, type == PANEL_Q5_0 ? wasm_i32x4_shl(offset, 1) : offset);
 }
 
+/* Stream i of a GEMV's step number p: the panels of a stream follow each other, the last stream may be short. */
+INLINE int stream_panel(int p, int i, int step, int n_panels) {
+    return p + i * step < n_panels ? p + i * step : n_panels - 1;
+}
+
 /* Loops over columns stay loops: the weights of a block fill the registers, and unrolled they would be
  * spilled. */
 #define NO_UNROLL _Pragma("clang loop unroll(disable)")
@@ -164,25 +173,36 @@ INLINE v128_t less_offset(v128_t sum, const struct act_block *x, enum panel_type
  * The loops are functions of their own, which get pointers only: binaryen 120 fails when it evaluates a
  * relaxed dot of constants. */
 #define LINEAR_CODES(NAME, TYPE, N, UNPACK, DOT, K)                                                          \
-    static __attribute__((noinline)) void gemv_##NAME(float *y, const unsigned char *block,                  \
-                                                      const struct act *a, int col) {                        \
+    /* Panel number p of each stream. */                                                                     \
+    static                                                                                                   \
+        __attribute__((noinline)) void gemv_##NAME(float *y, const unsigned char *panels, int p, int step,   \
+                                                   int n_panels, const struct act *a, int col) {             \
         int n_blocks = a->n_in / PANEL_BLOCK, stride = a->n_rows;                                            \
         struct cursor x = cursor_at(a, act_at(a, col, 0));                                                   \
         struct linear_constants k = K(TYPE);                                                                 \
-        struct scales super = {0};                                                                           \
-        v128_t acc = wasm_f32x4_const_splat(0);                                                              \
-        for (int b = 0; b < n_blocks; b++) {                                                                 \
-            if (panel_is_super(TYPE) && b % SUPER_BLOCKS == 0) {                                             \
-                super = load_super(block, TYPE, &k);                                                         \
-                block += panel_super_bytes(TYPE);                                                            \
-            }                                                                                                \
-            v128_t w[N];                                                                                     \
-            UNPACK(w, block, TYPE, &k);                                                                      \
-            acc = add_block(acc, DOT(w, &x, TYPE), load_scales(block, super, TYPE, &k), &x, TYPE);           \
-            cursor_move(&x, stride);                                                                         \
-            block += panel_block_bytes(TYPE);                                                                \
+        struct scales super[STREAMS] = {0};                                                                  \
+        const unsigned char *block[STREAMS];                                                                 \
+        v128_t acc[STREAMS];                                                                                 \
+        for (int i = 0; i < STREAMS; i++) {                                                                  \
+            block[i] = panels + (size_t)stream_panel(p, i, step, n_panels) * panel_bytes(TYPE, a->n_in);     \
+            acc[i] = wasm_f32x4_const_splat(0);                                                              \
         }                                                                                                    \
-        wasm_v128_store(y, acc);                                                                             \
+        for (int b = 0; b < n_blocks; b++) {                                                                 \
+            for (int i = 0; i < STREAMS; i++) {                                                              \
+                if (panel_is_super(TYPE) && b % SUPER_BLOCKS == 0) {                                         \
+                    super[i] = load_super(block[i], TYPE, &k);                                               \
+                    block[i] += panel_super_bytes(TYPE);                                                     \
+                }                                                                                            \
+                v128_t w[N];                                                                                 \
+                UNPACK(w, block[i], TYPE, &k);                                                               \
+                struct scales scales = load_scales(block[i], super[i], TYPE, &k);                            \
+                acc[i] = add_block(acc[i], DOT(w, &x, TYPE), scales, &x, TYPE);                              \
+                block[i] += panel_block_bytes(TYPE);                                                         \
+            }                                                                                                \
+            cursor_move(&x, stride);                                                                         \
+        }                                                                                                    \
+        for (int i = 0; i < STREAMS; i++)                                                                    \
+            wasm_v128_store(y + stream_panel(p, i, step, n_panels) * PANEL_ROWS, acc[i]);                    \
     }                                                                                                        \
     /* n_cols: 1 .. TILE_COLUMNS */                                                                          \
     static __attribute__((noinline)) void tile_##NAME(float *y, size_t y_stride, const unsigned char *block, \
@@ -212,11 +232,12 @@ INLINE v128_t less_offset(v128_t sum, const struct act_block *x, enum panel_type
     void linear_##NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels,                 \
                        const struct act *a, int col0, int n_cols) {                                          \
         size_t bytes = panel_bytes(TYPE, a->n_in);                                                           \
+        if (n_cols == 1) {                                                                                   \
+            int step = (n_panels + STREAMS - 1) / STREAMS;                                                   \
+            for (int p = 0; p < step; p++) gemv_##NAME(y, panels, p, step, n_panels, a, col0);               \
+            return;                                                                                          \
+        }                                                                                                    \
         for (int p = 0; p < n_panels; p++, panels += bytes, y += PANEL_ROWS) {                               \
-            if (n_cols == 1) {                                                                               \
-                gemv_##NAME(y, panels, a, col0);                                                             \
-                continue;                                                                                    \
-            }                                                                                                \
             for (int c = 0; c < n_cols; c += TILE_COLUMNS) {                                                 \
                 int width = n_cols - c < TILE_COLUMNS ? n_cols - c : TILE_COLUMNS;                           \
                 tile_##NAME(y + c * y_stride, y_stride, panels, a, col0 + c, width);                         \
