@@ -238,8 +238,8 @@ HL_API void hl_session_free(hl_session *s);
  * Afterwards hl_logits() points at n_vocab floats, unscaled, and hl_session_length() has grown by n.
  * Time is O(n * (weights + length)): one decode step reads every active weight once.
  *
- * Returns HL_EFULL when length + n > n_ctx, HL_EARGUMENT for an id out of range, HL_EMEMORY; the context is
- * then unchanged. Source: Vaswani et al. 2017, section 3.2; incremental form with shared keys: Shazeer 2019,
+ * Returns HL_EFULL when length + n > n_ctx, HL_EARGUMENT for an id out of range, HL_EMEMORY, HL_EUNSUPPORTED
+ * when a key or value is beyond 65504 or no number and the cache keeps it as f16; the context is then unchanged. Source: Vaswani et al. 2017, section 3.2; incremental form with shared keys: Shazeer 2019,
  * arXiv 1911.02150. */
 HL_API hl_status hl_feed(hl_session *s, const int32_t *tokens, int n);
 

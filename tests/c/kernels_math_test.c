@@ -66,6 +66,29 @@ TEST(rope_gives_the_bits_of_the_scalar_kernel_for_every_number_of_pairs) {
     }
 }
 
+/* Rows of f16 where they are: the scalar bits, and those of the same rows turned into f32 before. */
+static void same_from_f16(float *q, const float *rows, float *s, float *out, int stride, int s_stride,
+                          int n_q, int n_k, int d) {
+    int n_rows = (n_k - 1) * stride + d, n_s = (n_q - 1) * s_stride + n_k, n_out = (n_q - 1) * stride + d;
+    uint16_t *half = malloc((size_t)n_rows * sizeof *half);
+    float *same = malloc((size_t)n_rows * sizeof *same), *want_s = copy(s, n_s), *want_out = copy(out, n_out);
+    const struct kernels *here = kernels_get();
+    here->f16_from_f32_row(half, rows, n_rows);
+    here->f32_from_f16_row(same, half, n_rows);
+    SAME_BITS(s, n_s, k->attn_scores_f16(y, s_stride, q, stride, n_q, half, stride, n_k, d));
+    SAME_BITS(out, n_out, k->attn_values_f16(y, stride, s, s_stride, n_q, half, stride, n_k, d));
+    here->attn_values_f16(out, stride, s, s_stride, n_q, half, stride, n_k, d);
+    here->attn_values(want_out, stride, s, s_stride, n_q, same, stride, n_k, d);
+    EXPECT_MEM(out, want_out, (size_t)n_out * sizeof *out);
+    here->attn_scores_f16(s, s_stride, q, stride, n_q, half, stride, n_k, d);
+    here->attn_scores(want_s, s_stride, q, stride, n_q, same, stride, n_k, d);
+    EXPECT_MEM(s, want_s, (size_t)n_s * sizeof *s);
+    free(half);
+    free(same);
+    free(want_s);
+    free(want_out);
+}
+
 TEST(attention_kernels_give_the_bits_of_the_scalar_ones_for_odd_shapes) {
     const int dims[] = {1, 3, 4, 7, 8, 13, 64};
     for (int i = 0; i < 7; i++) {
@@ -81,6 +104,7 @@ TEST(attention_kernels_give_the_bits_of_the_scalar_ones_for_odd_shapes) {
                           k->attn_scores(y, s_stride, q, stride, n_q, k_rows, stride, n_k, d));
                 SAME_BITS(out, (n_q - 1) * stride + d,
                           k->attn_values(y, stride, s, s_stride, n_q, k_rows, stride, n_k, d));
+                same_from_f16(q, k_rows, s, out, stride, s_stride, n_q, n_k, d);
                 free(q);
                 free(k_rows);
                 free(s);
@@ -171,14 +195,16 @@ TEST(scores_and_values_are_matrix_products) {
     EXPECT(out[1][0] == 91 && out[1][1] == -3.5f && out[1][2] == 126);
 }
 
-TEST(rows_of_the_cache_convert_from_every_f16_exactly) {
+TEST(rows_of_the_cache_convert_from_every_f16_exactly_without_infinity_and_NaN) {
     enum { ALL = 1 << 16 };
     uint16_t *h = malloc(ALL * sizeof *h);
     float *f = malloc(ALL * sizeof *f);
     for (int i = 0; i < ALL; i++) h[i] = (uint16_t)i;
     kernels_get()->f32_from_f16_row(f, h, ALL - 1);
     for (int i = 0; i < ALL - 1; i++) {
-        float want = f32_from_f16((uint16_t)i);
+        bool finite = (i & 0x7c00) != 0x7c00;
+        float want = finite ? f32_from_f16((uint16_t)i) : ldexpf(1 + (float)(i & 0x3ff) / 1024, 16);
+        if (!finite && i & 0x8000) want = -want;
         EXPECT(memcmp(&f[i], &want, sizeof want) == 0);
     }
     free(h);

@@ -54,6 +54,52 @@ TEST(what_does_not_fit_is_refused_and_changes_nothing) {
     close_fixture(&f);
 }
 
+/* The golden model NAME, with the f32 tensor TENSOR times `factor`. */
+static hl_model *load_scaled(const char *name, const char *tensor, float factor) {
+    char path[256];
+    size_t n;
+    hl_model *plain = load_golden(name, 1, HL_FAST), *m = hl_model_new(TEST_THREADS, HL_FAST);
+    snprintf(path, sizeof path, "tests/golden/models/%s.gguf", name);
+    uint8_t *bytes = test_read_file(path, &n);
+    for (int i = 0; i < hl_tensor_count(plain); i++) {
+        size_t length;
+        int32_t part;
+        const char *found = hl_tensor_name(plain, i, &length);
+        if (length != strlen(tensor) || memcmp(found, tensor, length) != 0) continue;
+        float *w = (float *)(void *)(bytes + (size_t)hl_tensor_start(plain, i, &part));
+        for (size_t j = 0; j < (size_t)hl_tensor_bytes(plain, i) / sizeof *w; j++) w[j] *= factor;
+    }
+    hl_status status = push_bytes(m, bytes, n, n);
+    free(bytes);
+    hl_model_free(plain);
+    if (status == HL_OK) return m;
+    hl_model_free(m);
+    return NULL;
+}
+
+TEST(keys_that_f16_cannot_hold_are_refused_and_change_nothing) {
+    const float factors[] = {1e7f, NAN};
+    for (int i = 0; i < 2; i++) {
+        hl_model *m = load_scaled("llama_gqa", "blk.1.attn_norm.weight", factors[i]);
+        const int32_t tokens[] = {3, 4, 5};
+        if (!m) { /* a weight that is no number is refused with the file */
+            EXPECT_CONTAINS(hl_error(), "not a number");
+            continue;
+        }
+        hl_session *half = hl_session_new(m, 100, HL_KV_F16), *whole = hl_session_new(m, 100, HL_KV_F32);
+        for (int n = 1; n <= 3; n += 2) {
+            EXPECT_EQ(hl_feed(half, tokens, n), HL_EUNSUPPORTED);
+            EXPECT_CONTAINS(hl_error(), "layer 1");
+            EXPECT_CONTAINS(hl_error(), "cache of f32");
+            EXPECT_EQ(hl_session_length(half), 0);
+            EXPECT_EQ(hl_feed(whole, tokens, n), HL_OK);
+        }
+        hl_session_free(half);
+        hl_session_free(whole);
+        hl_model_free(m);
+    }
+}
+
 TEST(sessions_are_refused_before_the_weights_are_there_and_with_wrong_sizes) {
     hl_model *m = hl_model_new(1, HL_FAST);
     REQUIRE(m);

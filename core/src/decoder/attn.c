@@ -9,6 +9,9 @@
 #include "base/profile.h"
 #include "decoder/steps.h"
 
+/* Query rows up to which rows of f16 are read directly: two passes of the kernels. */
+enum { DIRECT_ROWS = 8 };
+
 struct attn_job {
     struct decoder *d;
     struct attn_dims dims;
@@ -23,11 +26,12 @@ struct attn_job {
     int tiles;   /* of ATTN_ROWS rows */
 };
 
-/* The keys and values of one span of one cached head as f32. */
+/* The keys and values of one span of one cached head. */
 struct span {
-    int start, n_keys;   /* first position, positions */
-    const float *keys;   /* [n_keys][k_dim] */
-    const float *values; /* [n_keys][v_stride] */
+    int start, n_keys;  /* first position, positions */
+    bool f16;           /* as the cache keeps them, else f32 */
+    const void *keys;   /* [n_keys][k_dim] */
+    const void *values; /* [n_keys][v_stride] */
     int v_stride;
 };
 
@@ -59,10 +63,10 @@ static struct span expanded_span(const struct attn_job *a, struct attn_scratch *
     const float *rows =
         cached_rows(a, kv_keys(a->kv, a->l, 0, start), s->keys, n, latent->k_dim, latent->k_plain);
     attn_mla_expand(a->d, a->l, h, rows, n, s->head_keys, s->head_values, s->weights);
-    return (struct span){start, n, s->head_keys, s->head_values, a->dims.v_dim};
+    return (struct span){start, n, false, s->head_keys, s->head_values, a->dims.v_dim};
 }
 
-/* Span number `number` of cached head h, up to position end - 1. */
+/* Span number `number` of cached head h, up to position end - 1, as f32. */
 static struct span read_span(const struct attn_job *a, struct attn_scratch *s, int h, int number, int end) {
     int start = number * KV_BLOCK, n = end - start < KV_BLOCK ? end - start : KV_BLOCK;
     if (a->d->expanded) return expanded_span(a, s, h, start, n);
@@ -74,6 +78,18 @@ static struct span read_span(const struct attn_job *a, struct attn_scratch *s, i
     } else {
         span.values = cached_rows(a, kv_values(a->kv, a->l, h, start), s->values, n, a->dims.v_dim, 0);
     }
+    return span;
+}
+
+/* The same for few query rows, which read rows of f16 where they are: to write them down as f32 takes longer. */
+static struct span read_span_once(const struct attn_job *a, struct attn_scratch *s, int h, int number,
+                                  int end) {
+    int start = number * KV_BLOCK, n = end - start < KV_BLOCK ? end - start : KV_BLOCK;
+    if (kv_type(a->kv) != HL_KV_F16 || a->d->expanded || a->group > DIRECT_ROWS)
+        return read_span(a, s, h, number, end);
+    struct span span = {start, n, true, kv_keys(a->kv, a->l, h, start), NULL, a->dims.v_dim};
+    span.values = a->dims.values_in_keys ? span.keys : kv_values(a->kv, a->l, h, start);
+    if (a->dims.values_in_keys) span.v_stride = a->dims.k_dim;
     return span;
 }
 
@@ -106,10 +122,26 @@ static void score(const struct attn_job *a, float *scores, const float *q, int q
                   const struct span *span) {
     const struct kernels *k = a->d->k;
     float cap = a->d->m->hp.attn_softcap;
-    k->attn_scores(scores, KV_BLOCK, q, q_stride, n_rows, span->keys, a->dims.k_dim, span->n_keys,
-                   a->dims.k_dim);
+    int k_dim = a->dims.k_dim;
+    if (span->f16)
+        k->attn_scores_f16(scores, KV_BLOCK, q, q_stride, n_rows, span->keys, k_dim, span->n_keys, k_dim);
+    else k->attn_scores(scores, KV_BLOCK, q, q_stride, n_rows, span->keys, k_dim, span->n_keys, k_dim);
     if (cap == 0) return;
     for (int i = 0; i < n_rows; i++) k->softcap(scores + i * KV_BLOCK, cap, span->n_keys);
+}
+
+/* Sums of a span's values, for n_rows rows of weights. */
+static void add_values(const struct attn_job *a, float *out, int out_stride, const float *weights, int n_rows,
+                       const struct span *span) {
+    const struct kernels *k = a->d->k;
+    int v_dim = a->dims.v_dim;
+    if (span->f16) {
+        k->attn_values_f16(out, out_stride, weights, KV_BLOCK, n_rows, span->values, span->v_stride,
+                           span->n_keys, v_dim);
+    } else {
+        k->attn_values(out, out_stride, weights, KV_BLOCK, n_rows, span->values, span->v_stride, span->n_keys,
+                       v_dim);
+    }
 }
 
 /* Scores of one row become weights: part = {maximum, sum}. A row that sees nothing of the span has the sum
@@ -156,7 +188,7 @@ static void decode_unit(void *arg, int unit, int thread) {
     const struct attn_job *a = arg;
     struct attn_scratch *s = &a->d->attn[thread];
     int h = unit / a->n_spans, number = unit % a->n_spans, head_stride = a->n_spans * (a->dims.v_dim + 2);
-    struct span span = read_span(a, s, h, a->span0 + number, a->first + 1);
+    struct span span = read_span_once(a, s, h, a->span0 + number, a->first + 1);
     for (int head = h * a->group; head < (h + 1) * a->group; head += ATTN_ROWS) {
         int n_heads = (h + 1) * a->group - head < ATTN_ROWS ? (h + 1) * a->group - head : ATTN_ROWS;
         float *part = partial_of(a, head, number);
@@ -165,8 +197,7 @@ static void decode_unit(void *arg, int unit, int thread) {
             mask(a, s->scores + i * KV_BLOCK, a->first, &span);
             weigh(a->d->k, s->scores + i * KV_BLOCK, span.n_keys, part + (size_t)i * (size_t)head_stride);
         }
-        a->d->k->attn_values(part + 2, head_stride, s->scores, KV_BLOCK, n_heads, span.values, span.v_stride,
-                             span.n_keys, a->dims.v_dim);
+        add_values(a, part + 2, head_stride, s->scores, n_heads, &span);
     }
 }
 
@@ -200,8 +231,7 @@ static void prefill_span(const struct attn_job *a, struct attn_scratch *s, int h
         mask(a, s->scores + i * KV_BLOCK, a->first + row0 + i, span);
         weigh(a->d->k, s->scores + i * KV_BLOCK, span->n_keys, part[i]);
     }
-    a->d->k->attn_values(s->out, v_dim, s->scores, KV_BLOCK, n_rows, span->values, span->v_stride,
-                         span->n_keys, v_dim);
+    add_values(a, s->out, v_dim, s->scores, n_rows, span);
     for (int i = 0; i < n_rows; i++) merge(a, row0 + i, head, part[i], s->out + i * v_dim);
 }
 
@@ -293,8 +323,8 @@ static void part_of_scores(const struct attn_job *a, struct attn_scratch *s, hl_
             int pos = a->first + row,
                 seen = first_seen(a, pos) > span.start ? first_seen(a, pos) : span.start;
             int end = span.start + span.n_keys < pos + 1 ? span.start + span.n_keys : pos + 1;
-            a->d->k->attn_scores(s->scores, KV_BLOCK, query_row(a, row, head) + from, 0, 1, span.keys + from,
-                                 k_dim, span.n_keys, width);
+            a->d->k->attn_scores(s->scores, KV_BLOCK, query_row(a, row, head) + from, 0, 1,
+                                 (const float *)span.keys + from, k_dim, span.n_keys, width);
             for (int key = seen; key < end; key++)
                 map[(size_t)row * (size_t)length + (size_t)key] = s->scores[key - span.start];
         }

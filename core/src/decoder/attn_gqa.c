@@ -1,8 +1,25 @@
 /* Queries and cached rows of MHA, GQA and MQA: projections, norms, rotation, and the copy into the cache. */
 #include <string.h>
 
+#include "base/f16.h"
 #include "base/profile.h"
 #include "decoder/steps.h"
+
+/* Whether f16 has a place for all of x [n]: neither infinity, nor NaN, nor what rounds to infinity. */
+static bool fits_f16(const float *x, int n) {
+    uint32_t most = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t magnitude = f32_bits(x[i]) & 0x7fffffff;
+        if (magnitude > most) most = magnitude;
+    }
+    return f32_from_bits(most) < 65520;
+}
+
+/* x [n] goes into the cache as f16, or is remembered as unfit. */
+static void store_f16(const struct attn_rows *a, uint16_t *dst, const float *x, int n) {
+    if (!fits_f16(x, n)) atomic_store(&a->d->unfit, true);
+    a->d->k->f16_from_f32_row(dst, x, n);
+}
 
 void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src,
                 int heads, int width, int plain, int pos) {
@@ -12,11 +29,11 @@ void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int
         if (kv_type(a->kv) == HL_KV_F32) {
             memcpy(dst, src, (size_t)width * sizeof(float));
         } else if (kv_type(a->kv) == HL_KV_F16) {
-            k->f16_from_f32_row((uint16_t *)(void *)dst, src, width);
+            store_f16(a, (uint16_t *)(void *)dst, src, width);
         } else {
             size_t codes = (size_t)(width - plain) / Q8_GROUP * Q8_BYTES;
             k->q8_from_f32_row(dst, src, width - plain);
-            k->f16_from_f32_row((uint16_t *)(void *)(dst + codes), src + width - plain, plain);
+            store_f16(a, (uint16_t *)(void *)(dst + codes), src + width - plain, plain);
         }
     }
 }

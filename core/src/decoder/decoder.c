@@ -435,8 +435,8 @@ static void rope_angles(struct decoder *d, enum rope_set set, int first, int n) 
     }
 }
 
-void decoder_forward(struct decoder *d, struct kv *kv, const struct taps *taps, const int32_t *tokens, int n,
-                     float *logits) {
+hl_status decoder_forward(struct decoder *d, struct kv *kv, const struct taps *taps, const int32_t *tokens,
+                          int n, float *logits) {
     const struct model *m = d->m;
     int first = kv_length(kv);
     assert(n >= 1 && n <= HL_CHUNK);
@@ -448,9 +448,16 @@ void decoder_forward(struct decoder *d, struct kv *kv, const struct taps *taps, 
     }
     tap_rows(taps, HL_TAP_EMBD, 0, d->x, (size_t)m->hp.n_embd);
     for (int set = 0; set < ROPE_SETS; set++) rope_angles(d, (enum rope_set)set, first, n);
+    atomic_store(&d->unfit, false);
     for (int l = 0; l < m->hp.n_layer; l++) {
         attention_forward(d, kv, taps, l, first, n);
+        CHECK(!atomic_load(&d->unfit), HL_EUNSUPPORTED,
+              "feed: keys or values of layer %d at positions %d to %d are beyond 65504, or no numbers: a "
+              "cache of "
+              "f16 cannot hold them, make the session with a cache of f32",
+              l, first, first + n - 1);
         ffn_forward(d, taps, l, n);
     }
     output_forward(d, taps, n, logits);
+    return HL_OK;
 }

@@ -38,6 +38,10 @@ enum { LOW_BITS = 7 };
                             int k_stride, int n_k, int d);                                                   \
     void attn_values__##ISA(float *out, int out_stride, const float *p, int p_stride, int n_q,               \
                             const float *v, int v_stride, int n_k, int d);                                   \
+    void attn_scores_f16__##ISA(float *s, int s_stride, const float *q, int q_stride, int n_q,               \
+                                const uint16_t *k, int k_stride, int n_k, int d);                            \
+    void attn_values_f16__##ISA(float *out, int out_stride, const float *p, int p_stride, int n_q,           \
+                                const uint16_t *v, int v_stride, int n_k, int d);                            \
     float max__##ISA(const float *x, int n);                                                                 \
     float exp_sum__##ISA(float *p, const float *x, int n, float max);                                        \
     void f32_from_f16_row__##ISA(float *dst, const uint16_t *src, int n);                                    \

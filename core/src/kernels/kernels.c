@@ -6,7 +6,8 @@
     .quantize = quantize__##ISA, .rms_norm = rms_norm__##ISA, .add = add__##ISA,                             \
     .scale_add = scale_add__##ISA, .scale = scale__##ISA, .silu_mul = silu_mul__##ISA,                       \
     .gelu_mul = gelu_mul__##ISA, .relu2 = relu2__##ISA, .softcap = softcap__##ISA, .rope = rope__##ISA,      \
-    .attn_scores = attn_scores__##ISA, .attn_values = attn_values__##ISA, .max = max__##ISA,                 \
+    .attn_scores = attn_scores__##ISA, .attn_values = attn_values__##ISA,                                    \
+    .attn_scores_f16 = attn_scores_f16__##ISA, .attn_values_f16 = attn_values_f16__##ISA, .max = max__##ISA, \
     .exp_sum = exp_sum__##ISA, .f32_from_f16_row = f32_from_f16_row__##ISA,                                  \
     .f16_from_f32_row = f16_from_f32_row__##ISA, .f32_from_q8_row = f32_from_q8_row__##ISA,                  \
     .q8_from_f32_row = q8_from_f32_row__scalar

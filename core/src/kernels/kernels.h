@@ -110,13 +110,18 @@ struct kernels {
      * [n_q][out_stride] (overwritten), d floats. */
     void (*attn_values)(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v,
                         int v_stride, int n_k, int d);
+    /* The same of rows as the cache keeps them. Bit-equal to the above on f32_from_f16_row's numbers. */
+    void (*attn_scores_f16)(float *s, int s_stride, const float *q, int q_stride, int n_q, const uint16_t *k,
+                            int k_stride, int n_k, int d);
+    void (*attn_values_f16)(float *out, int out_stride, const float *p, int p_stride, int n_q,
+                            const uint16_t *v, int v_stride, int n_k, int d);
     /* Largest of x [n], n >= 1. */
     float (*max)(const float *x, int n);
     /* p[i] = exp(x[i] - max); returns the sum in lane order. p may be x.   [n]
      * exp is one polynomial for all builds, within 2 ulp, 0 below -87, infinity above 88. */
     float (*exp_sum)(float *p, const float *x, int n, float max);
 
-    /* Rows of the cache.   [n] */
+    /* Rows of the cache.   [n]  Its f16 are finite: exponent 31 means 2^16, one step above exponent 30. */
     void (*f32_from_f16_row)(float *dst, const uint16_t *src, int n);
     void (*f16_from_f32_row)(uint16_t *dst, const float *src, int n);
     /* Groups of Q8_GROUP numbers as {f16 scale, i8 [32]}, Q8_BYTES each; n a multiple of Q8_GROUP. */

@@ -139,24 +139,25 @@ void scale__simd128(float *y, float a, int n) {
 }
 
 void silu_mul__simd128(float *y, const float *g, const float *u, int n) {
-    v128_t one = wasm_f32x4_const_splat(1);
+    struct exp_constants k = exp_constants();
     int i = 0;
     for (; i + 4 <= n; i += 4) {
         v128_t x = wasm_v128_load(g + i);
-        v128_t silu = wasm_f32x4_div(x, wasm_f32x4_add(one, exp_f32x4(wasm_f32x4_neg(x))));
+        v128_t silu = wasm_f32x4_div(x, wasm_f32x4_add(k.one, exp_f32x4(wasm_f32x4_neg(x), k)));
         wasm_v128_store(y + i, wasm_f32x4_mul(silu, wasm_v128_load(u + i)));
     }
     for (; i < n; i++) y[i] = silu_f32(g[i]) * u[i];
 }
 
 void gelu_mul__simd128(float *y, const float *g, const float *u, int n) {
-    v128_t one = wasm_f32x4_const_splat(1);
+    struct exp_constants k = exp_constants();
+    v128_t gelu_a = SPLAT_REGISTER_F32(GELU_A), gelu_b = SPLAT_REGISTER_F32(GELU_B);
     int i = 0;
     for (; i + 4 <= n; i += 4) {
         v128_t x = wasm_v128_load(g + i);
-        v128_t z = wasm_f32x4_mul(wasm_f32x4_const_splat(GELU_B), wasm_f32x4_mul(x, x));
-        z = wasm_f32x4_mul(wasm_f32x4_neg(x), wasm_f32x4_add(wasm_f32x4_const_splat(GELU_A), z));
-        v128_t gelu = wasm_f32x4_div(x, wasm_f32x4_add(one, exp_f32x4(z)));
+        v128_t z = wasm_f32x4_mul(gelu_b, wasm_f32x4_mul(x, x));
+        z = wasm_f32x4_mul(wasm_f32x4_neg(x), wasm_f32x4_add(gelu_a, z));
+        v128_t gelu = wasm_f32x4_div(x, wasm_f32x4_add(k.one, exp_f32x4(z, k)));
         wasm_v128_store(y + i, wasm_f32x4_mul(gelu, wasm_v128_load(u + i)));
     }
     for (; i < n; i++) y[i] = gelu_f32(g[i]) * u[i];
@@ -173,13 +174,14 @@ void relu2__simd128(float *y, int n) {
 }
 
 void softcap__simd128(float *y, float cap, int n) {
-    const v128_t one = wasm_f32x4_const_splat(1), two = wasm_f32x4_const_splat(2);
+    struct exp_constants k = exp_constants();
+    v128_t two = SPLAT_REGISTER_F32(2), caps = wasm_f32x4_splat(cap);
     float double_inverse = 2 / cap;
     int i = 0;
     for (; i + 4 <= n; i += 4) {
-        v128_t e = exp_f32x4(wasm_f32x4_mul(wasm_v128_load(y + i), wasm_f32x4_splat(double_inverse)));
-        v128_t tanh = wasm_f32x4_sub(one, wasm_f32x4_div(two, wasm_f32x4_add(e, one)));
-        wasm_v128_store(y + i, wasm_f32x4_mul(wasm_f32x4_splat(cap), tanh));
+        v128_t e = exp_f32x4(wasm_f32x4_mul(wasm_v128_load(y + i), wasm_f32x4_splat(double_inverse)), k);
+        v128_t tanh = wasm_f32x4_sub(k.one, wasm_f32x4_div(two, wasm_f32x4_add(e, k.one)));
+        wasm_v128_store(y + i, wasm_f32x4_mul(caps, tanh));
     }
     for (; i < n; i++) y[i] = softcap_f32(y[i], cap, double_inverse);
 }
@@ -227,10 +229,11 @@ float max__simd128(const float *x, int n) {
 }
 
 float exp_sum__simd128(float *p, const float *x, int n, float max) {
+    struct exp_constants k = exp_constants();
     v128_t sum = wasm_f32x4_const_splat(0), maxima = wasm_f32x4_splat(max);
     int i = 0;
     for (; i + 4 <= n; i += 4) {
-        v128_t y = exp_f32x4(wasm_f32x4_sub(wasm_v128_load(x + i), maxima));
+        v128_t y = exp_f32x4(wasm_f32x4_sub(wasm_v128_load(x + i), maxima), k);
         wasm_v128_store(p + i, y);
         sum = wasm_f32x4_add(sum, y);
     }
@@ -244,17 +247,13 @@ float exp_sum__simd128(float *p, const float *x, int n, float max) {
 }
 
 void f32_from_f16_row__simd128(float *dst, const uint16_t *src, int n) {
-    v128_t mask = SPLAT_REGISTER(F16_MASK), two_112 = SPLAT_REGISTER(F16_SCALE),
-           magnitude = SPLAT_REGISTER(0x7fffffff);
-    v128_t exponent = SPLAT_REGISTER(0x7f800000), limit = SPLAT_REGISTER((143 << 23) - 1);
+    v128_t mask = SPLAT_REGISTER(F16_MASK), two_112 = SPLAT_REGISTER(F16_SCALE);
     int i = 0;
-    for (; i + 4 <= n; i += 4) {
-        v128_t x = f32x4_from_usual_f16(src + i, mask, two_112);
-        v128_t is_special =
-            wasm_i32x4_gt(wasm_v128_and(x, magnitude), limit); /* infinity and NaN: 2^16 and more so far */
-        wasm_v128_store(dst + i, wasm_v128_or(x, wasm_v128_and(is_special, exponent)));
-    }
-    for (; i < n; i++) dst[i] = f32_from_f16(src[i]);
+    for (; i + 16 <= n; i += 16)
+        for (int j = i; j < i + 16; j += 4)
+            wasm_v128_store(dst + j, f32x4_from_usual_f16(src + j, mask, two_112));
+    for (; i + 4 <= n; i += 4) wasm_v128_store(dst + i, f32x4_from_usual_f16(src + i, mask, two_112));
+    for (; i < n; i++) dst[i] = f32_from_finite_f16(src[i]);
 }
 
 /* f16_from_f32 of four. */

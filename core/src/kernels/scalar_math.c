@@ -110,29 +110,54 @@ void rope__scalar(float *x, const float *cs, const float *sn, int n_rot, int int
     }
 }
 
-void attn_scores__scalar(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k,
-                         int k_stride, int n_k, int d) {
+/* Column c of row j of [n][stride] f32, or f16. */
+static float row_number(const void *rows, int j, int stride, int c, bool f16) {
+    size_t at = (size_t)j * (size_t)stride + (size_t)c;
+    return f16 ? f32_from_finite_f16(((const uint16_t *)rows)[at]) : ((const float *)rows)[at];
+}
+
+static void scores(float *s, int s_stride, const float *q, int q_stride, int n_q, const void *k, int k_stride,
+                   int n_k, int d, bool f16) {
     for (int i = 0; i < n_q; i++) {
         for (int j = 0; j < n_k; j++) {
-            const float *qi = q + (size_t)i * q_stride, *kj = k + (size_t)j * k_stride;
+            const float *qi = q + (size_t)i * q_stride;
             float lane[4] = {0};
-            for (int c = 0; c < d; c++) lane[c % 4] += qi[c] * kj[c];
+            for (int c = 0; c < d; c++) lane[c % 4] += qi[c] * row_number(k, j, k_stride, c, f16);
             s[(size_t)i * s_stride + j] = sum_lanes(lane);
         }
     }
 }
 
-void attn_values__scalar(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v,
-                         int v_stride, int n_k, int d) {
+static void values(float *out, int out_stride, const float *p, int p_stride, int n_q, const void *v,
+                   int v_stride, int n_k, int d, bool f16) {
     for (int i = 0; i < n_q; i++) {
         float *y = out + (size_t)i * out_stride;
         for (int c = 0; c < d; c++) y[c] = 0;
         for (int j = 0; j < n_k; j++) {
-            const float *vj = v + (size_t)j * v_stride;
             float pj = p[(size_t)i * p_stride + j];
-            for (int c = 0; c < d; c++) y[c] += pj * vj[c];
+            for (int c = 0; c < d; c++) y[c] += pj * row_number(v, j, v_stride, c, f16);
         }
     }
+}
+
+void attn_scores__scalar(float *s, int s_stride, const float *q, int q_stride, int n_q, const float *k,
+                         int k_stride, int n_k, int d) {
+    scores(s, s_stride, q, q_stride, n_q, k, k_stride, n_k, d, false);
+}
+
+void attn_scores_f16__scalar(float *s, int s_stride, const float *q, int q_stride, int n_q, const uint16_t *k,
+                             int k_stride, int n_k, int d) {
+    scores(s, s_stride, q, q_stride, n_q, k, k_stride, n_k, d, true);
+}
+
+void attn_values__scalar(float *out, int out_stride, const float *p, int p_stride, int n_q, const float *v,
+                         int v_stride, int n_k, int d) {
+    values(out, out_stride, p, p_stride, n_q, v, v_stride, n_k, d, false);
+}
+
+void attn_values_f16__scalar(float *out, int out_stride, const float *p, int p_stride, int n_q,
+                             const uint16_t *v, int v_stride, int n_k, int d) {
+    values(out, out_stride, p, p_stride, n_q, v, v_stride, n_k, d, true);
 }
 
 /* In lanes too, so that of two zeros the same one is returned in every build. */
@@ -153,7 +178,7 @@ float exp_sum__scalar(float *p, const float *x, int n, float max) {
 }
 
 void f32_from_f16_row__scalar(float *dst, const uint16_t *src, int n) {
-    for (int i = 0; i < n; i++) dst[i] = f32_from_f16(src[i]);
+    for (int i = 0; i < n; i++) dst[i] = f32_from_finite_f16(src[i]);
 }
 
 void f16_from_f32_row__scalar(uint16_t *dst, const float *src, int n) {

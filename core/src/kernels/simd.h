@@ -17,6 +17,12 @@
         wasm_u32x4_splat(bits);                                                                              \
     })
 
+#define SPLAT_REGISTER_F32(X)                                                                                \
+    ({                                                                                                       \
+        static const volatile float x = (X);                                                                 \
+        wasm_f32x4_splat(x);                                                                                 \
+    })
+
 /* What f16 to f32 needs. */
 struct f16_constants {
     v128_t magnitude, exponent, least_normal, sign;
@@ -78,22 +84,42 @@ INLINE void store_f32_part(float *p, v128_t x, int n) {
     if (n > 2) wasm_v128_store32_lane(p + 2, x, 2);
 }
 
-INLINE v128_t exp_f32x4(v128_t x) {
-    v128_t n = wasm_f32x4_nearest(wasm_f32x4_mul(x, wasm_f32x4_const_splat(EXP_LOG2E)));
-    v128_t r = wasm_f32x4_sub(x, wasm_f32x4_mul(n, wasm_f32x4_const_splat(EXP_LN2_HIGH)));
-    r = wasm_f32x4_sub(r, wasm_f32x4_mul(n, wasm_f32x4_const_splat(EXP_LN2_LOW)));
-    v128_t c = wasm_f32x4_const_splat(EXP_C4);
-    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), wasm_f32x4_const_splat(EXP_C3));
-    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), wasm_f32x4_const_splat(EXP_C2));
-    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), wasm_f32x4_const_splat(EXP_C1));
-    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), wasm_f32x4_const_splat(EXP_C0));
+/* What exp needs. */
+struct exp_constants {
+    v128_t log2e, to_int, ln2_high, ln2_low, c0, c1, c2, c3, c4, one, min, max, infinity;
+};
+
+INLINE struct exp_constants exp_constants(void) {
+    return (struct exp_constants){.log2e = SPLAT_REGISTER_F32(EXP_LOG2E),
+                                  .to_int = SPLAT_REGISTER_F32(0x1.8p23f),
+                                  .ln2_high = SPLAT_REGISTER_F32(EXP_LN2_HIGH),
+                                  .ln2_low = SPLAT_REGISTER_F32(EXP_LN2_LOW),
+                                  .c0 = SPLAT_REGISTER_F32(EXP_C0),
+                                  .c1 = SPLAT_REGISTER_F32(EXP_C1),
+                                  .c2 = SPLAT_REGISTER_F32(EXP_C2),
+                                  .c3 = SPLAT_REGISTER_F32(EXP_C3),
+                                  .c4 = SPLAT_REGISTER_F32(EXP_C4),
+                                  .one = SPLAT_REGISTER_F32(1),
+                                  .min = SPLAT_REGISTER_F32(EXP_MIN),
+                                  .max = SPLAT_REGISTER_F32(EXP_MAX),
+                                  .infinity = SPLAT_REGISTER_F32(INFINITY)};
+}
+
+/* exp_f32 of four. Where |n| < 2^22, n + 1.5 2^23 is rounded to a whole number, which its lowest bits hold. */
+INLINE v128_t exp_f32x4(v128_t x, struct exp_constants k) {
+    v128_t shifted = wasm_f32x4_add(wasm_f32x4_mul(x, k.log2e), k.to_int);
+    v128_t n = wasm_f32x4_sub(shifted, k.to_int);
+    v128_t r = wasm_f32x4_sub(x, wasm_f32x4_mul(n, k.ln2_high));
+    r = wasm_f32x4_sub(r, wasm_f32x4_mul(n, k.ln2_low));
+    v128_t c = wasm_f32x4_add(wasm_f32x4_mul(k.c4, r), k.c3);
+    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), k.c2);
+    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), k.c1);
+    c = wasm_f32x4_add(wasm_f32x4_mul(c, r), k.c0);
     v128_t y = wasm_f32x4_mul(wasm_f32x4_mul(c, r), r);
-    y = wasm_f32x4_add(wasm_f32x4_add(y, r), wasm_f32x4_const_splat(1));
-    v128_t exponent = wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(n), wasm_i32x4_const_splat(127));
-    y = wasm_f32x4_mul(y, wasm_i32x4_shl(exponent, 23));
-    y = wasm_v128_andnot(y, wasm_f32x4_lt(x, wasm_f32x4_const_splat(EXP_MIN)));
-    return wasm_v128_bitselect(wasm_f32x4_const_splat(INFINITY), y,
-                               wasm_f32x4_gt(x, wasm_f32x4_const_splat(EXP_MAX)));
+    y = wasm_f32x4_add(wasm_f32x4_add(y, r), k.one);
+    y = wasm_f32x4_mul(y, wasm_i32x4_add(wasm_i32x4_shl(shifted, 23), k.one));
+    y = wasm_v128_andnot(y, wasm_f32x4_lt(x, k.min));
+    return wasm_v128_bitselect(k.infinity, y, wasm_f32x4_gt(x, k.max));
 }
 
 #endif

@@ -98,7 +98,7 @@ static hl_status feed_chunk(struct session *s, const int32_t *tokens, int n, boo
     TRY(kv_reserve(s->kv, n));
     TRY(decoder_prepare_taps(s->decoder, &s->taps, n, kv_length(s->kv) + n));
     decoder_set_mla(s->decoder, s->mla);
-    decoder_forward(s->decoder, s->kv, &s->taps, tokens, n, last ? s->logits : NULL);
+    TRY(decoder_forward(s->decoder, s->kv, &s->taps, tokens, n, last ? s->logits : NULL));
     memcpy(s->tokens + kv_length(s->kv), tokens, (size_t)n * sizeof *tokens);
     kv_advance(s->kv, n);
     return HL_OK;
