@@ -93,15 +93,15 @@ INLINE struct sums dot_halves(const v128_t *w, const struct cursor *at, enum pan
                          less_half(high, &at->halves->sum[1], type)};
 }
 
-LINEAR_CODES(q4_0__relaxed, PANEL_Q4_0, GROUPS, unpack, dot, byte_constants)
-LINEAR_CODES(q4_1__relaxed, PANEL_Q4_1, GROUPS, unpack, dot, byte_constants)
-LINEAR_CODES(q5_0__relaxed, PANEL_Q5_0, GROUPS, unpack, dot, byte_constants)
-LINEAR_CODES(q5_1__relaxed, PANEL_Q5_1, GROUPS, unpack, dot, byte_constants)
-LINEAR_CODES(q4_k__relaxed, PANEL_Q4_K, GROUPS, unpack, dot, byte_constants)
-LINEAR_CODES(q5_k__relaxed, PANEL_Q5_K, GROUPS, unpack, dot, byte_constants)
-LINEAR_CODES(mxfp4__relaxed, PANEL_MXFP4, GROUPS, unpack_mxfp4, dot, mxfp4_constants)
-LINEAR_CODES(q2_k__relaxed, PANEL_Q2_K, GROUPS, unpack, dot_halves, byte_constants)
-LINEAR_CODES(q3_k__relaxed, PANEL_Q3_K, GROUPS, unpack, dot_halves, byte_constants)
-LINEAR_CODES(q6_k__relaxed, PANEL_Q6_K, GROUPS, unpack, dot_halves, byte_constants)
+LINEAR_CODES(q4_0__relaxed, PANEL_Q4_0, GROUPS, unpack, dot, byte_constants, 2)
+LINEAR_CODES(q4_1__relaxed, PANEL_Q4_1, GROUPS, unpack, dot, byte_constants, 2)
+LINEAR_CODES(q5_0__relaxed, PANEL_Q5_0, GROUPS, unpack, dot, byte_constants, 2)
+LINEAR_CODES(q5_1__relaxed, PANEL_Q5_1, GROUPS, unpack, dot, byte_constants, 2)
+LINEAR_CODES(q4_k__relaxed, PANEL_Q4_K, GROUPS, unpack, dot, byte_constants, 2)
+LINEAR_CODES(q5_k__relaxed, PANEL_Q5_K, GROUPS, unpack, dot, byte_constants, 2)
+LINEAR_CODES(mxfp4__relaxed, PANEL_MXFP4, GROUPS, unpack_mxfp4, dot, mxfp4_constants, 2)
+LINEAR_CODES(q2_k__relaxed, PANEL_Q2_K, GROUPS, unpack, dot_halves, byte_constants, 2)
+LINEAR_CODES(q3_k__relaxed, PANEL_Q3_K, GROUPS, unpack, dot_halves, byte_constants, 2)
+LINEAR_CODES(q6_k__relaxed, PANEL_Q6_K, GROUPS, unpack, dot_halves, byte_constants, 2)
 
 #endif

@@ -1,5 +1,7 @@
 #ifdef __wasm_simd128__
 
+#include <string.h>
+
 #include "kernels/linear_simd.h"
 
 /* Pairs of columns in a block. */
@@ -79,22 +81,31 @@ INLINE struct sums dot(const v128_t *w, const struct cursor *at, enum panel_type
     return (struct sums){low, low};
 }
 
-LINEAR_CODES(q4_0__simd128, PANEL_Q4_0, PAIRS, unpack, dot, constants)
-LINEAR_CODES(q4_1__simd128, PANEL_Q4_1, PAIRS, unpack, dot, constants)
-LINEAR_CODES(q5_0__simd128, PANEL_Q5_0, PAIRS, unpack, dot, constants)
-LINEAR_CODES(q5_1__simd128, PANEL_Q5_1, PAIRS, unpack, dot, constants)
-LINEAR_CODES(q8_0__simd128, PANEL_Q8_0, PAIRS, unpack, dot, constants)
-LINEAR_CODES(q2_k__simd128, PANEL_Q2_K, PAIRS, unpack_bytes, dot, byte_constants)
-LINEAR_CODES(q3_k__simd128, PANEL_Q3_K, PAIRS, unpack_bytes, dot, byte_constants)
-LINEAR_CODES(q6_k__simd128, PANEL_Q6_K, PAIRS, unpack_bytes, dot, byte_constants)
-LINEAR_CODES(q4_k__simd128, PANEL_Q4_K, PAIRS, unpack, dot, constants)
-LINEAR_CODES(q5_k__simd128, PANEL_Q5_K, PAIRS, unpack, dot, constants)
-LINEAR_CODES(iq4_nl__simd128, PANEL_IQ4_NL, PAIRS, unpack_bytes, dot, byte_constants)
-LINEAR_CODES(iq4_xs__simd128, PANEL_IQ4_XS, PAIRS, unpack_bytes, dot, byte_constants)
-LINEAR_CODES(mxfp4__simd128, PANEL_MXFP4, PAIRS, unpack_bytes, dot, byte_constants)
+/* Where `fast` has relaxed kernels for a type, these are for `high` alone, and small code is worth more. */
+#ifdef __wasm_relaxed_simd__
+enum { TWIN_STREAMS = 1 };
+#else
+enum { TWIN_STREAMS = 2 };
+#endif
 
-/* Activation rows that a float panel meets at once: four partial sums of each are in registers. */
-enum { FLOAT_COLUMNS = 3 };
+LINEAR_CODES(q4_0__simd128, PANEL_Q4_0, PAIRS, unpack, dot, constants, TWIN_STREAMS)
+LINEAR_CODES(q4_1__simd128, PANEL_Q4_1, PAIRS, unpack, dot, constants, TWIN_STREAMS)
+LINEAR_CODES(q5_0__simd128, PANEL_Q5_0, PAIRS, unpack, dot, constants, TWIN_STREAMS)
+LINEAR_CODES(q5_1__simd128, PANEL_Q5_1, PAIRS, unpack, dot, constants, TWIN_STREAMS)
+LINEAR_CODES(q8_0__simd128, PANEL_Q8_0, PAIRS, unpack, dot, constants, 2)
+LINEAR_CODES(q2_k__simd128, PANEL_Q2_K, PAIRS, unpack_bytes, dot, byte_constants, TWIN_STREAMS)
+LINEAR_CODES(q3_k__simd128, PANEL_Q3_K, PAIRS, unpack_bytes, dot, byte_constants, TWIN_STREAMS)
+LINEAR_CODES(q6_k__simd128, PANEL_Q6_K, PAIRS, unpack_bytes, dot, byte_constants, TWIN_STREAMS)
+LINEAR_CODES(q4_k__simd128, PANEL_Q4_K, PAIRS, unpack, dot, constants, TWIN_STREAMS)
+LINEAR_CODES(q5_k__simd128, PANEL_Q5_K, PAIRS, unpack, dot, constants, TWIN_STREAMS)
+LINEAR_CODES(iq4_nl__simd128, PANEL_IQ4_NL, PAIRS, unpack_bytes, dot, byte_constants, 2)
+LINEAR_CODES(iq4_xs__simd128, PANEL_IQ4_XS, PAIRS, unpack_bytes, dot, byte_constants, 2)
+LINEAR_CODES(mxfp4__simd128, PANEL_MXFP4, PAIRS, unpack_bytes, dot, byte_constants, TWIN_STREAMS)
+
+/* Products of floats: 4 columns x 2 panels leave registers for what is loaded. A chunk of the panels' columns is
+ * turned into f32 once for a tile, and stays in the first-level cache while the four partial sums of lane order are
+ * made one after another. */
+enum { FLOAT_COLUMNS = 4, FLOAT_PANELS = 2, FLOAT_CHUNK = 128, FLOAT_GROUPS = TILE_COLUMNS / FLOAT_COLUMNS };
 
 /* Weights of one column's four rows. Packing has refused infinity and NaN. */
 INLINE v128_t load_floats(const unsigned char *panel, int j, enum panel_type type, v128_t f16_mask,
@@ -104,48 +115,119 @@ INLINE v128_t load_floats(const unsigned char *panel, int j, enum panel_type typ
     return f32x4_from_usual_f16(panel + 8 * (size_t)j, f16_mask, f16_scale);
 }
 
-/* Adds column j's products to the partial sums j % 4 of each activation row. */
-INLINE void add_column(v128_t acc[FLOAT_COLUMNS][4], int lane, v128_t w, const float *const *x, int j,
-                       int nc) {
-    for (int c = 0; c < nc; c++) {
-        acc[c][lane] = wasm_f32x4_add(acc[c][lane], wasm_f32x4_mul(w, wasm_v128_load32_splat(x[c] + j)));
+/* Panel number p of each stream times one column, whose length is a multiple of 4. */
+INLINE void floats_gemv(float *y, const unsigned char *panels, int p, int step, int n_panels,
+                        const struct act *a, int col, enum panel_type type) {
+    v128_t mask = SPLAT_REGISTER(F16_MASK), scale = SPLAT_REGISTER(F16_SCALE);
+    v128_t acc[FLOAT_PANELS][4];
+    const unsigned char *panel[FLOAT_PANELS];
+    const float *x = a->f32 + (size_t)col * (size_t)a->n_in;
+    for (int i = 0; i < FLOAT_PANELS; i++) {
+        panel[i] = panels + (size_t)stream_panel(p, i, step, n_panels) * panel_bytes(type, a->n_in);
+        for (int l = 0; l < 4; l++) acc[i][l] = wasm_f32x4_const_splat(0);
+    }
+    for (int j = 0; j < a->n_in; j += 4) {
+        for (int l = 0; l < 4; l++) {
+            v128_t activation = wasm_v128_load32_splat(x + j + l);
+            for (int i = 0; i < FLOAT_PANELS; i++)
+                acc[i][l] =
+                    add_product(acc[i][l], load_floats(panel[i], j + l, type, mask, scale), activation);
+        }
+    }
+    for (int i = 0; i < FLOAT_PANELS; i++) {
+        v128_t even = wasm_f32x4_add(acc[i][0], acc[i][1]), odd = wasm_f32x4_add(acc[i][2], acc[i][3]);
+        wasm_v128_store(y + stream_panel(p, i, step, n_panels) * PANEL_ROWS, wasm_f32x4_add(even, odd));
     }
 }
 
-INLINE void floats_tile(float *y, size_t y_stride, const unsigned char *panel, const struct act *a, int col0,
-                        int nc, enum panel_type type) {
+/* Four partial sums of lane order of each column and panel. */
+typedef v128_t float_sums[4][FLOAT_COLUMNS][FLOAT_PANELS];
+
+/* Adds the products of n columns of the panels, w[i]: [n][4], with x[c]: [n]. */
+static __attribute__((noinline)) void add_chunk(float_sums sums, const float *const w[FLOAT_PANELS],
+                                                const float *const x[FLOAT_COLUMNS], int n) {
+    NO_UNROLL for (int l = 0; l < 4; l++) {
+        v128_t acc[FLOAT_COLUMNS][FLOAT_PANELS];
+        memcpy(acc, sums[l], sizeof acc);
+        for (int j = l; j < n; j += 4) {
+            v128_t weights[FLOAT_PANELS];
+            for (int i = 0; i < FLOAT_PANELS; i++) weights[i] = wasm_v128_load(w[i] + 4 * j);
+            for (int c = 0; c < FLOAT_COLUMNS; c++) {
+                v128_t activation = wasm_v128_load32_splat(x[c] + j);
+                for (int i = 0; i < FLOAT_PANELS; i++)
+                    acc[c][i] = add_product(acc[c][i], weights[i], activation);
+            }
+        }
+        memcpy(sums[l], acc, sizeof acc);
+    }
+}
+
+INLINE void widen_as(float *room, const unsigned char *panel, int j, int n, enum panel_type type) {
     v128_t mask = SPLAT_REGISTER(F16_MASK), scale = SPLAT_REGISTER(F16_SCALE);
-    v128_t acc[FLOAT_COLUMNS][4];
-    const float *x[FLOAT_COLUMNS];
-    for (int c = 0; c < nc; c++) {
-        x[c] = a->f32 + (size_t)(col0 + c) * a->n_in;
-        for (int l = 0; l < 4; l++) acc[c][l] = wasm_f32x4_const_splat(0);
+    for (int i = 0; i < n; i++) wasm_v128_store(room + 4 * i, load_floats(panel, j + i, type, mask, scale));
+}
+
+/* n columns of a panel from column j on, as f32: where they are or in room [n][4]. */
+static const float *widen(float *room, const unsigned char *panel, int j, int n, enum panel_type type) {
+    if (type == PANEL_F32) return (const float *)(const void *)panel + 4 * (size_t)j;
+    if (type == PANEL_F16) widen_as(room, panel, j, n, PANEL_F16);
+    else widen_as(room, panel, j, n, PANEL_BF16);
+    return room;
+}
+
+/* Panel number p of each stream times n_cols columns, 1 .. TILE_COLUMNS; a group's missing ones repeat its last. */
+static __attribute__((noinline)) void floats_tile(float *y, size_t y_stride, const unsigned char *panels,
+                                                  int p, int step, int n_panels, const struct act *a,
+                                                  int col0, int n_cols, enum panel_type type) {
+    float_sums sums[FLOAT_GROUPS] = {0};
+    float room[FLOAT_PANELS][4 * FLOAT_CHUNK];
+    const float *w[FLOAT_PANELS], *x[FLOAT_COLUMNS];
+    for (int j = 0; j < a->n_in; j += FLOAT_CHUNK) {
+        int n = a->n_in - j < FLOAT_CHUNK ? a->n_in - j : FLOAT_CHUNK;
+        for (int i = 0; i < FLOAT_PANELS; i++) {
+            const unsigned char *panel =
+                panels + (size_t)stream_panel(p, i, step, n_panels) * panel_bytes(type, a->n_in);
+            w[i] = widen(room[i], panel, j, n, type);
+        }
+        for (int g = 0; g * FLOAT_COLUMNS < n_cols; g++) {
+            for (int c = 0; c < FLOAT_COLUMNS; c++) {
+                int col = g * FLOAT_COLUMNS + c < n_cols ? g * FLOAT_COLUMNS + c : n_cols - 1;
+                x[c] = a->f32 + (size_t)(col0 + col) * (size_t)a->n_in + j;
+            }
+            add_chunk(sums[g], w, x, n);
+        }
     }
-    int j = 0;
-    for (; j + 4 <= a->n_in; j += 4) {
-        for (int l = 0; l < 4; l++)
-            add_column(acc, l, load_floats(panel, j + l, type, mask, scale), x, j + l, nc);
+    for (int c = 0; c < n_cols; c++) {
+        v128_t(*s)[FLOAT_COLUMNS][FLOAT_PANELS] = sums[c / FLOAT_COLUMNS];
+        for (int i = 0, k = c % FLOAT_COLUMNS; i < FLOAT_PANELS; i++) {
+            v128_t even = wasm_f32x4_add(s[0][k][i], s[1][k][i]),
+                   odd = wasm_f32x4_add(s[2][k][i], s[3][k][i]);
+            int row = stream_panel(p, i, step, n_panels) * PANEL_ROWS;
+            wasm_v128_store(y + (size_t)c * y_stride + row, wasm_f32x4_add(even, odd));
+        }
     }
-    if (j < a->n_in) add_column(acc, 0, load_floats(panel, j, type, mask, scale), x, j, nc);
-    if (j + 1 < a->n_in) add_column(acc, 1, load_floats(panel, j + 1, type, mask, scale), x, j + 1, nc);
-    if (j + 2 < a->n_in) add_column(acc, 2, load_floats(panel, j + 2, type, mask, scale), x, j + 2, nc);
-    for (int c = 0; c < nc; c++) {
-        v128_t even = wasm_f32x4_add(acc[c][0], acc[c][1]), odd = wasm_f32x4_add(acc[c][2], acc[c][3]);
-        wasm_v128_store(y + c * y_stride, wasm_f32x4_add(even, odd));
+}
+
+INLINE void linear_floats(float *y, size_t y_stride, const unsigned char *panels, int n_panels,
+                          const struct act *a, int col0, int n_cols, enum panel_type type) {
+    int step = (n_panels + FLOAT_PANELS - 1) / FLOAT_PANELS;
+    for (int p = 0; p < step; p++) {
+        if (n_cols == 1 && a->n_in % 4 == 0) {
+            floats_gemv(y, panels, p, step, n_panels, a, col0, type);
+            continue;
+        }
+        for (int c = 0; c < n_cols; c += TILE_COLUMNS) {
+            int width = n_cols - c < TILE_COLUMNS ? n_cols - c : TILE_COLUMNS;
+            floats_tile(y + (size_t)c * y_stride, y_stride, panels, p, step, n_panels, a, col0 + c, width,
+                        type);
+        }
     }
 }
 
 #define LINEAR_FLOATS(NAME, TYPE)                                                                            \
     void linear_##NAME(float *y, size_t y_stride, const unsigned char *panels, int n_panels,                 \
                        const struct act *a, int col0, int n_cols) {                                          \
-        size_t bytes = panel_bytes(TYPE, a->n_in);                                                           \
-        for (int p = 0; p < n_panels; p++, panels += bytes, y += PANEL_ROWS) {                               \
-            int c = 0;                                                                                       \
-            for (; c + FLOAT_COLUMNS <= n_cols; c += FLOAT_COLUMNS) {                                        \
-                floats_tile(y + c * y_stride, y_stride, panels, a, col0 + c, FLOAT_COLUMNS, TYPE);           \
-            }                                                                                                \
-            for (; c < n_cols; c++) floats_tile(y + c * y_stride, y_stride, panels, a, col0 + c, 1, TYPE);   \
-        }                                                                                                    \
+        linear_floats(y, y_stride, panels, n_panels, a, col0, n_cols, TYPE);                                 \
     }
 LINEAR_FLOATS(f32__simd128, PANEL_F32)
 LINEAR_FLOATS(f16__simd128, PANEL_F16)

@@ -13,10 +13,6 @@
  * stay in the first-level cache from block to block. */
 enum { TILE_COLUMNS = 16 };
 
-/* Panels that one column meets at once, each read from a place of its own: memory serves several streams faster
- * than one. */
-enum { STREAMS = 2 };
-
 /* Constants of the inner loops. */
 struct linear_constants {
     struct f16_constants f16;
@@ -170,9 +166,11 @@ INLINE int stream_panel(int p, int i, int step, int n_panels) {
  *     UNPACK(v128_t w[N], block, TYPE, k)     the weights of a block
  *     DOT(w, x, TYPE)                         sums of the products with the block of activations x
  *     K(TYPE)                                 struct linear_constants
+ *     STREAMS                                 panels that one column meets at once, each read from a place of
+ *                                             its own: memory serves two streams faster than one
  * The loops are functions of their own, which get pointers only: binaryen 120 fails when it evaluates a
  * relaxed dot of constants. */
-#define LINEAR_CODES(NAME, TYPE, N, UNPACK, DOT, K)                                                          \
+#define LINEAR_CODES(NAME, TYPE, N, UNPACK, DOT, K, STREAMS)                                                 \
     /* Panel number p of each stream. */                                                                     \
     static                                                                                                   \
         __attribute__((noinline)) void gemv_##NAME(float *y, const unsigned char *panels, int p, int step,   \
