@@ -23,7 +23,7 @@ CFLAGS_ALL := -std=c11 $(WARN) -Werror=implicit-function-declaration -Werror=inc
 REFERENCE := -fno-tree-vectorize -fno-tree-slp-vectorize
 reference = $(if $(filter core/src/kernels/scalar%.c core/src/quant/%.c,$(1)),$(REFERENCE))
 # Code that runs once for a model or a text is made small: 20 KB less of each .wasm.
-small = $(if $(filter core/src/api.c core/src/gguf/%.c core/src/model/%.c core/src/session/%.c core/src/tokenizer/%.c,$(1)),-Os)
+small = $(if $(filter core/src/api.c core/src/gguf/%.c core/src/kv/%.c core/src/model/%.c core/src/session/%.c core/src/tap/%.c core/src/tokenizer/%.c,$(1)),-Os)
 
 flags_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -pthread -DHL_THREADS=1
 flags_o2 := -O2 -g -pthread -DHL_THREADS=1

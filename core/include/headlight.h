@@ -27,7 +27,7 @@ typedef enum hl_status {
     HL_OK = 0,
     HL_EARGUMENT = -1,    /* an argument is out of its range */
     HL_EFORMAT = -2,      /* the bytes are no valid GGUF file, or contradict themselves */
-    HL_EUNSUPPORTED = -3, /* valid, but of an architecture, type or tokenizer that is not built in */
+    HL_EUNSUPPORTED = -3, /* valid, but of an architecture, type, tokenizer or range that is not built in */
     HL_ETRUNCATED = -4,   /* the bytes end before the file does */
     HL_EMEMORY = -5,      /* linear memory is used up */
     HL_EFULL = -6,        /* the context has no room for the tokens */
@@ -239,7 +239,8 @@ HL_API void hl_session_free(hl_session *s);
  * Time is O(n * (weights + length)): one decode step reads every active weight once.
  *
  * Returns HL_EFULL when length + n > n_ctx, HL_EARGUMENT for an id out of range, HL_EMEMORY, HL_EUNSUPPORTED
- * when a key or value is beyond 65504 or no number and the cache keeps it as f16; the context is then unchanged. Source: Vaswani et al. 2017, section 3.2; incremental form with shared keys: Shazeer 2019,
+ * when a key or value is no number or too large for the cache's type (f16: beyond 65504, q8_0: beyond 8.3
+ * million); the context is then unchanged. Source: Vaswani et al. 2017, section 3.2; incremental form with shared keys: Shazeer 2019,
  * arXiv 1911.02150. */
 HL_API hl_status hl_feed(hl_session *s, const int32_t *tokens, int n);
 

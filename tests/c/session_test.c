@@ -77,27 +77,28 @@ static hl_model *load_scaled(const char *name, const char *tensor, float factor)
     return NULL;
 }
 
-TEST(keys_that_f16_cannot_hold_are_refused_and_change_nothing) {
-    const float factors[] = {1e7f, NAN};
-    for (int i = 0; i < 2; i++) {
-        hl_model *m = load_scaled("llama_gqa", "blk.1.attn_norm.weight", factors[i]);
-        const int32_t tokens[] = {3, 4, 5};
-        if (!m) { /* a weight that is no number is refused with the file */
-            EXPECT_CONTAINS(hl_error(), "not a number");
-            continue;
-        }
-        hl_session *half = hl_session_new(m, 100, HL_KV_F16), *whole = hl_session_new(m, 100, HL_KV_F32);
-        for (int n = 1; n <= 3; n += 2) {
-            EXPECT_EQ(hl_feed(half, tokens, n), HL_EUNSUPPORTED);
-            EXPECT_CONTAINS(hl_error(), "layer 1");
-            EXPECT_CONTAINS(hl_error(), "cache of f32");
-            EXPECT_EQ(hl_session_length(half), 0);
-            EXPECT_EQ(hl_feed(whole, tokens, n), HL_OK);
-        }
-        hl_session_free(half);
-        hl_session_free(whole);
-        hl_model_free(m);
+/* Feeding is refused with words about layer `layer`, and an f32 cache is not. */
+static void expect_refusal(hl_model *m, hl_kv_type type, const char *layer) {
+    const int32_t tokens[] = {3, 4, 5};
+    REQUIRE(m);
+    hl_session *small = hl_session_new(m, 100, type), *whole = hl_session_new(m, 100, HL_KV_F32);
+    for (int n = 1; n <= 3; n += 2) {
+        EXPECT_EQ(hl_feed(small, tokens, n), HL_EUNSUPPORTED);
+        EXPECT_CONTAINS(hl_error(), layer);
+        EXPECT_CONTAINS(hl_error(), "kv f32");
+        EXPECT_EQ(hl_session_length(small), 0);
+        EXPECT_EQ(hl_feed(whole, tokens, n), HL_OK);
     }
+    hl_session_free(small);
+    hl_session_free(whole);
+    hl_model_free(m);
+}
+
+TEST(keys_that_the_cache_cannot_hold_are_refused_and_change_nothing) {
+    expect_refusal(load_scaled("llama_gqa", "blk.1.attn_norm.weight", 1e7f), HL_KV_F16, "layer 1");
+    expect_refusal(load_scaled("llama_gqa", "blk.1.attn_norm.weight", NAN), HL_KV_F16, "layer 1");
+    expect_refusal(load_scaled("llama_k.q4_k_m", "blk.0.attn_norm.weight", 1e8f), HL_KV_Q8_0, "layer 0");
+    expect_refusal(load_scaled("deepseek_v2_q.q8_0", "blk.1.attn_norm.weight", 1e7f), HL_KV_Q8_0, "layer 1");
 }
 
 TEST(sessions_are_refused_before_the_weights_are_there_and_with_wrong_sizes) {

@@ -5,25 +5,33 @@
 #include "base/profile.h"
 #include "decoder/steps.h"
 
-/* Whether f16 has a place for all of x [n]: neither infinity, nor NaN, nor what rounds to infinity. */
-static bool fits_f16(const float *x, int n) {
+/* Rounds to infinity, as do all larger ones. */
+#define F16_LIMIT 65520.0f
+
+/* Remembers x [n] as unfit where one is a NaN or not below the limit in size. */
+static void check_range(const struct attn_rows *a, const float *x, int n, float limit) {
     uint32_t most = 0;
     for (int i = 0; i < n; i++) {
         uint32_t magnitude = f32_bits(x[i]) & 0x7fffffff;
         if (magnitude > most) most = magnitude;
     }
-    return f32_from_bits(most) < 65520;
+    if (!(f32_from_bits(most) < limit)) atomic_store(&a->d->unfit, true);
 }
 
-/* x [n] goes into the cache as f16, or is remembered as unfit. */
+/* x [n] goes into the cache as f16. */
 static void store_f16(const struct attn_rows *a, uint16_t *dst, const float *x, int n) {
-    if (!fits_f16(x, n)) atomic_store(&a->d->unfit, true);
+    check_range(a, x, n, F16_LIMIT);
     a->d->k->f16_from_f32_row(dst, x, n);
+}
+
+/* As q8_0, whose scales are f16 of 1 / 127 of the largest number. */
+static void store_q8(const struct attn_rows *a, unsigned char *dst, const float *x, int n) {
+    check_range(a, x, n, 127 * F16_LIMIT);
+    a->d->k->q8_from_f32_row(dst, x, n);
 }
 
 void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int, int, int), const float *src,
                 int heads, int width, int plain, int pos) {
-    const struct kernels *k = a->d->k;
     for (int h = 0; h < heads; h++, src += width) {
         unsigned char *dst = place(a->kv, a->l, h, pos);
         if (kv_type(a->kv) == HL_KV_F32) {
@@ -32,7 +40,7 @@ void attn_store(const struct attn_rows *a, void *(*place)(const struct kv *, int
             store_f16(a, (uint16_t *)(void *)dst, src, width);
         } else {
             size_t codes = (size_t)(width - plain) / Q8_GROUP * Q8_BYTES;
-            k->q8_from_f32_row(dst, src, width - plain);
+            store_q8(a, dst, src, width - plain);
             store_f16(a, (uint16_t *)(void *)(dst + codes), src + width - plain, plain);
         }
     }

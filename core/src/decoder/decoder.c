@@ -452,9 +452,9 @@ hl_status decoder_forward(struct decoder *d, struct kv *kv, const struct taps *t
     for (int l = 0; l < m->hp.n_layer; l++) {
         attention_forward(d, kv, taps, l, first, n);
         CHECK(!atomic_load(&d->unfit), HL_EUNSUPPORTED,
-              "feed: keys or values of layer %d at positions %d to %d are beyond 65504, or no numbers: a "
-              "cache of "
-              "f16 cannot hold them, make the session with a cache of f32",
+              "feed: keys or values of layer %d at positions %d to %d are too large for this cache, or no "
+              "numbers "
+              "(f16 holds up to 65504, q8_0 up to 8.3 million): use a cache of f32 (kv f32)",
               l, first, first + n - 1);
         ffn_forward(d, taps, l, n);
     }

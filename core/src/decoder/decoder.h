@@ -31,7 +31,8 @@ void decoder_set_mla(struct decoder *d, hl_mla mode);
 
 /* Evaluates n <= HL_CHUNK tokens at positions kv_length .. kv_length + n - 1 (reserved), writes their rows
  * into the cache, fills the taps that are on (prepared), and computes the logits after the last token into
- * logits [n_vocab] unless logits is NULL. HL_EUNSUPPORTED: a key or value has no place in the cache's f16. */
+ * logits [n_vocab] unless logits is NULL. HL_EUNSUPPORTED: a key or value is too large for the
+ * cache's type, or NaN. */
 hl_status decoder_forward(struct decoder *d, struct kv *kv, const struct taps *taps, const int32_t *tokens,
                           int n, float *logits);
 

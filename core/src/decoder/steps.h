@@ -59,7 +59,7 @@ struct decoder {
     struct attn_scratch *attn; /* [n_threads] */
     float *partial; /* [n_head][n_spans][2 + v_dim or d_head_v] one position's attention to each block */
     int n_spans;
-    atomic_bool unfit; /* a key or value of the present forward had no place in an f16 row */
+    atomic_bool unfit; /* a key or value of the present forward was too large for the cache's type, or NaN */
     struct {
         void *p;
         size_t n;
