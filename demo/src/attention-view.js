@@ -376,7 +376,7 @@ export function readoutWords({ attention, tokens }) {
   const { cursor, pinned, view, map, head, hideSink } = attention;
   const row = view === 'text' ? (pinned ?? cursor?.row) : cursor?.row;
   if (row === undefined || row >= tokens.length || !cursor) {
-    return view === 'text' ? 'Point at a token.' : 'Point at a cell, or move with the arrow keys.';
+    return view === 'text' ? 'Point at a token.' : 'Point at a cell or tap it; arrow keys move.';
   }
   const quote = (/** @type {number} */ p) => `${p} “${visible(tokens[p]?.text ?? '')}”`;
   const weights = rowOf(map, head, row, hideSink);

@@ -26,13 +26,15 @@ const WRONG = [
   [['eval', model, '--json', '--speed'], /unknown option --speed; there are --json/],
   [['eval', model, '--json', '--threads'], /--threads needs a value/],
   [['eval', model, '--json', '--threads', 'many'], /--threads needs a number/],
-  [['eval', model, '--json', '--chunk', '0'], /--chunk/],
+  [['eval', model, '--json', '--chunk', '0'], /--chunk is at least 1/],
+  [['eval', model, '--json', '--chunk', '65'], /--chunk is at most 64/],
   [['eval', model, '--json', '--ctx', '0'], /--ctx is at least 1/],
   [['eval', model, '--json', '--ctx', '4294967304'], /--ctx is at most 2147483647/],
   [['eval', model, '--json', '--kv', 'q4'], /--kv is one of f32, f16, q8_0/],
   [['eval', model, '--json', '--mla', 'absorbed'], /not MLA/],
   [['chat', model, '--overflow', 'glide'], /--overflow is one of stop, slide, error, not "glide"/],
   [['chat', model, '--kv', 'q4'], /--kv is one of f32, f16, q8_0/],
+  [['chat', model, '--ctx', '0'], /--ctx is at least 1/],
   [['inspect', model, '--ctx', '0'], /--ctx is at least 1/],
   [['sample', model, '--json'], /no MODEL/],
   [['help', 'nosuch'], /no command "nosuch"; there are chat, eval, .*inspect/],
@@ -138,10 +140,24 @@ test('tokenize and detokenize refuse fields that they do not know, and flags tha
   assert.equal(typeof lines[1].text, 'string');
 });
 
-test('eval refuses tokens and text together', async () => {
+test('eval refuses tokens and text together, and flags and lists that are none', async () => {
   const { lines } = await cli(['eval', model, '--json'], {
-    input: [{ tokens: [1], text: 'x' }, { tokens: [1] }],
+    input: [
+      { tokens: [1], text: 'x' },
+      { tokens: [1] },
+      { tokens: [1], logits: 1 },
+      { tokens: [1], hidden: 'yes' },
+      { tokens: [1], attention: null },
+    ],
   });
+  assert.deepEqual(
+    lines.slice(2).map(({ error }) => error.message),
+    [
+      'logits is true or false, not 1',
+      'hidden is true or false, not "yes"',
+      'attention must be a list of whole numbers',
+    ],
+  );
   assert.equal(lines[0].error.code, 'BAD_ARGUMENT');
   assert.match(lines[0].error.message, /"tokens" and "text" are both given/);
   assert.deepEqual(lines[1].tokens, [1]);
@@ -205,6 +221,16 @@ test('chat says when a full context cuts an answer off, and goes on where it may
   const refused = await cli([...args, '--overflow', 'error']);
   assert.equal(refused.code, 1);
   assert.match(refused.stderr, /\nheadlight: The context of 40 positions is full after/);
+  assert.ok(refused.stdout.endsWith('\n'));
+});
+
+test('chat with lines from a pipe ends each answer with a line, and with code 1 when one failed', async () => {
+  const args = ['chat', model, '--ctx', '40', '--temperature', '0', '--overflow'];
+  const failing = await cli([...args, 'error'], { input: 'hello\nhello\n' });
+  assert.equal(failing.code, 1);
+  assert.ok(failing.stdout.endsWith('\n'));
+  const stopping = await cli([...args, 'stop'], { input: 'hello\n' });
+  assert.equal(stopping.code, 0);
 });
 
 test('help names every option that a command takes', async () => {
@@ -262,10 +288,12 @@ test('eval answers line by line, in order, and goes on after a line that fails',
   assert.ok(lines[10].top.every((best) => best.length === 2));
 });
 
-test('eval: a broken line of JSON is answered too', async () => {
+test('eval: a broken line of JSON is answered too, and an empty one', async () => {
   const { lines } = await cli(['eval', model, '--json'], {
-    input: '{"tokens":\n[1]\n{"tokens":[1],"greedy":2}\n',
+    input: '{"tokens":\n[1]\n{"tokens":[1],"greedy":2}\n\n',
   });
+  assert.equal(lines.length, 4);
+  assert.equal(lines[3].error.code, 'BAD_ARGUMENT');
   assert.equal(lines[0].error.code, 'BAD_ARGUMENT');
   assert.equal(lines[1].error.code, 'BAD_ARGUMENT');
   assert.equal(lines[2].greedy.length, 2);

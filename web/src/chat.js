@@ -54,7 +54,7 @@ export function pickTemplate(given, stored, hasControl) {
   const [from] = GUESSES.find(([, ...markers]) => markers.every(hasControl)) ?? ['llama2'];
   const warning =
     `The file has no chat template: ${from} is taken as a guess. ` +
-    'Answers are poor if the model was not trained for it: give the right one as the option "template".';
+    'Answers are poor if the model was not trained for it: give the right one (option template).';
   return { source: FALLBACKS[from], from, warning };
 }
 

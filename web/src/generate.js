@@ -132,7 +132,7 @@ export class Answer {
       throw new HeadlightError(
         'CONTEXT_FULL',
         `The prompt has ${prompt.length} tokens, the context ${session.context} positions. ` +
-          "Shorten it, load with a larger context, or let it slide (overflow: 'slide')",
+          'Shorten it, load with a larger context, or let it slide (overflow slide)',
       );
     }
     session.checkTokens(prompt);

@@ -4,8 +4,8 @@ import { INT32_MAX } from '../checks.js';
 export class UsageError extends Error {}
 
 /**
- * count is a whole number that the core takes, seed one of 32 bits.
- * @typedef {'flag' | 'text' | 'number' | 'count' | 'seed'} Kind
+ * count is a whole number that the core takes, size one that is not 0, seed one of 32 bits.
+ * @typedef {'flag' | 'text' | 'number' | 'count' | 'size' | 'seed'} Kind
  * @typedef {Record<string, Kind>} Spec options of a command, by name without dashes
  */
 
@@ -22,6 +22,7 @@ function valueOf(name, kind, text) {
   if (kind !== 'number' && (!Number.isInteger(value) || value < 0)) {
     throw new UsageError(`--${name} needs a whole number, 0 or more, not "${text}"`);
   }
+  if (kind === 'size' && value === 0) throw new UsageError(`--${name} is at least 1`);
   const max = kind === 'seed' ? 2 ** 32 - 1 : INT32_MAX;
   if (kind !== 'number' && value > max) throw new UsageError(`--${name} is at most ${max}, not ${text}`);
   return value;

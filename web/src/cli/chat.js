@@ -18,11 +18,11 @@ const OPTIONS = /** @type {const} */ ({
   'min-p': 'number',
   seed: 'seed',
   'max-tokens': 'count',
-  ctx: 'count',
+  ctx: 'size',
   kv: 'text',
   overflow: 'text',
   precision: 'text',
-  threads: 'count',
+  threads: 'size',
   template: 'text',
   pretokenizer: 'text',
 });
@@ -76,12 +76,12 @@ async function chat(path, options) {
   };
   const talk = new Talk(model, knownName(path) ?? model.info.name, sampling, options.system);
   try {
-    if (options.prompt !== undefined) await talk.say(options.prompt);
-    else await talk.interactive();
+    if (options.prompt === undefined) return await talk.interactive();
+    await talk.say(options.prompt);
+    return 0;
   } finally {
     await model.dispose();
   }
-  return 0;
 }
 
 /** A chat: its messages, and how the next answer is made. */
@@ -121,9 +121,14 @@ class Talk {
     this.messages.push({ role: 'user', content: prompt });
     this.answering = new AbortController();
     const answer = this.model.chat(this.messages, { ...this.sampling, signal: this.answering.signal });
+    let begun = false;
     try {
-      for await (const { text } of answer) await write(text);
+      for await (const { text } of answer) {
+        await write(text);
+        begun = true;
+      }
     } catch (error) {
+      if (begun && !isAbort(error)) await write('\n');
       if (!isAbort(error)) {
         this.messages.pop();
         throw error;
@@ -144,9 +149,13 @@ class Talk {
     return result.timings;
   }
 
-  /** Reads lines until the end. */
+  /**
+   * Reads lines until the end.
+   * @returns {Promise<number>} exit code: 1 when a line that no person typed had no answer
+   */
   async interactive() {
     const terminal = Boolean(process.stdin.isTTY);
+    let failed = false;
     const lines = createInterface({
       input: process.stdin,
       output: terminal ? process.stderr : undefined,
@@ -162,13 +171,14 @@ class Talk {
     for await (const line of lines) {
       if (line.trim() === '/exit') break;
       if (line.startsWith('/')) this.command(line.trim());
-      else if (line.trim() !== '') await this.turn(line);
+      else if (line.trim() !== '' && !(await this.turn(line))) failed = true;
       lines.prompt();
     }
     lines.close();
+    return failed && !terminal ? 1 : 0;
   }
 
-  /** @param {string} line */
+  /** @param {string} line @returns {Promise<boolean>} false: an error, which is on stderr */
   async turn(line) {
     try {
       const { promptPerSecond, decodePerSecond } = await this.say(line);
@@ -176,8 +186,10 @@ class Talk {
         const rates = `${promptPerSecond.toFixed(0)} tokens/s prompt, ${decodePerSecond.toFixed(1)} tokens/s answer`;
         process.stderr.write(`(${rates})\n`);
       }
+      return true;
     } catch (error) {
       process.stderr.write(`${/** @type {Error} */ (error).message}\n`);
+      return false;
     }
   }
 

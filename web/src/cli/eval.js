@@ -6,16 +6,16 @@ import { MLA_WAYS } from '../wasm-session.js';
 import { contextWarnings } from '../warnings.js';
 import { checkChoice, oneModel, parseArgs, UsageError } from './args.js';
 import { openModel } from './core.js';
-import { checkFields, f32, f32s, readIds, serveLines } from './json.js';
+import { checkFields, f32, f32s, readFlag, readIds, serveLines } from './json.js';
 
 const OPTIONS = /** @type {const} */ ({
   json: 'flag',
   kv: 'text',
   precision: 'text',
   variant: 'text',
-  threads: 'count',
-  ctx: 'count',
-  chunk: 'count',
+  threads: 'size',
+  ctx: 'size',
+  chunk: 'size',
   mla: 'text',
   pretokenizer: 'text',
 });
@@ -34,9 +34,7 @@ export async function evalCommand(argv) {
   checkChoice(options.precision, ['fast', 'high'], 'precision');
   checkChoice(options.variant, ['relaxed', 'simd', 'single'], 'variant');
   checkChoice(options.mla, MLA_WAYS, 'mla');
-  for (const name of ['chunk', 'threads', 'ctx']) {
-    if (options[name] === 0) throw new UsageError(`--${name} is at least 1`);
-  }
+  if (options.chunk > CHUNK) throw new UsageError(`--chunk is at most ${CHUNK}`);
   const core = await openModel(model, options);
   if (options.mla !== undefined && options.mla !== 'auto' && core.kind() !== 'MLA') {
     throw new UsageError(`--mla ${options.mla}: the model's attention is ${core.kind()}, not MLA`);
@@ -81,18 +79,23 @@ class Evaluation {
     this.top = this.#readCount('top');
     this.greedy = this.#readCount('greedy');
     this.layers = this.#readLayers();
+    this.wants = {
+      logits: readFlag(input.logits, 'logits'),
+      hidden: readFlag(input.hidden, 'hidden'),
+      router: readFlag(input.router, 'router'),
+    };
     const wanted = this.tokens.length + this.greedy;
     this.context = options.ctx ?? Math.max(contextOf(this.info, undefined), wanted);
     this.session = core.session(this.context, options.kv ?? 'f16');
     this.session.setMla(options.mla ?? 'auto');
     // Taps hold the last chunk only; without taps the core cuts by itself.
-    this.chunk = Math.min(options.chunk ?? CHUNK, CHUNK);
+    this.chunk = options.chunk ?? CHUNK;
     /** @type {Record<string, any>} */
     this.out = { tokens: Array.from(this.tokens) };
-    if (input.logits) this.out.logits = [];
+    if (this.wants.logits) this.out.logits = [];
     if (this.top > 0) this.out.top = [];
     if (this.layers.length > 0) this.out.attention = {};
-    if (input.router) this.out.router = {};
+    if (this.wants.router) this.out.router = {};
   }
 
   #readTokens() {
@@ -132,7 +135,8 @@ class Evaluation {
 
   /** @returns {number[]} */
   #readLayers() {
-    const layers = readIds(this.input.attention ?? [], 'attention');
+    const { attention = [] } = this.input;
+    const layers = readIds(attention, 'attention');
     for (const layer of layers) {
       if (layer < 0 || layer >= this.info.nLayer) {
         throw new HeadlightError(
@@ -150,7 +154,7 @@ class Evaluation {
       for (let at = 0; at < this.tokens.length; at += this.chunk) {
         this.session.feed(this.tokens.subarray(at, at + this.chunk));
         this.#takeAttention(at);
-        if (this.input.router) this.#takeRouter();
+        if (this.wants.router) this.#takeRouter();
         if (this.all) this.#takeAll();
       }
       this.#takeLast();
@@ -162,14 +166,14 @@ class Evaluation {
   }
 
   #tap() {
-    const { session, input, info } = this;
+    const { session, wants, info } = this;
     for (const layer of this.layers) session.tap('attn_prob', layer, true);
-    if (this.all && (input.logits || this.top > 0)) session.tap('logits', 0, true);
+    if (this.all && (wants.logits || this.top > 0)) session.tap('logits', 0, true);
     for (let layer = 0; layer < info.nLayer; layer++) {
-      if (input.hidden) session.tap('layer_out', layer, true);
-      if (input.router && info.nExpert > 0) session.tap('router', layer, true);
+      if (wants.hidden) session.tap('layer_out', layer, true);
+      if (wants.router && info.nExpert > 0) session.tap('router', layer, true);
     }
-    if (!input.hidden) return;
+    if (!wants.hidden) return;
     session.tap('embd', 0, true);
     session.tap('final_norm', 0, true);
   }
@@ -211,7 +215,7 @@ class Evaluation {
     if (!map) return;
     for (let r = 0; r < map.rows; r++) {
       const row = map.data.subarray(r * map.cols, (r + 1) * map.cols);
-      if (this.input.logits) this.out.logits.push(f32s(row));
+      if (this.wants.logits) this.out.logits.push(f32s(row));
       if (this.top > 0) this.out.top.push(this.#best(row));
     }
   }
@@ -226,13 +230,13 @@ class Evaluation {
   }
 
   #takeLast() {
-    const { input, session, out } = this;
+    const { wants, session, out } = this;
     if (!this.all) {
       const logits = session.logits();
-      if (input.logits) out.logits = f32s(logits);
+      if (wants.logits) out.logits = f32s(logits);
       if (this.top > 0) out.top = this.#best(logits);
     }
-    if (input.hidden) out.hidden = this.#hidden();
+    if (wants.hidden) out.hidden = this.#hidden();
   }
 
   #hidden() {

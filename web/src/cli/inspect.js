@@ -1,5 +1,5 @@
 import { quantizationOf } from '../describe.js';
-import { oneModel, parseArgs, UsageError } from './args.js';
+import { oneModel, parseArgs } from './args.js';
 import { cacheFacts, cacheLines, KV_TYPES } from './cache-facts.js';
 import { openHeader } from './core.js';
 import { write } from './json.js';
@@ -109,10 +109,9 @@ export async function inspectCommand(argv) {
   const { options, rest } = parseArgs(argv, {
     json: 'flag',
     check: 'flag',
-    ctx: 'count',
+    ctx: 'size',
     pretokenizer: 'text',
   });
-  if (options.ctx === 0) throw new UsageError('--ctx is at least 1');
   const { check, pretokenizer } = options;
   const core = await openHeader(oneModel(rest, 'inspect'), { all: true, check, pretokenizer });
   const all = { ...facts(core, options.ctx), metadata: metadata(core), tensors: core.tensors() };

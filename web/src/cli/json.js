@@ -9,7 +9,6 @@ import { HeadlightError, toPlain } from '../errors.js';
  */
 export async function serveLines(answer) {
   for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
-    if (line.trim() === '') continue;
     let out;
     try {
       out = await answer(readObject(line));
